@@ -1,0 +1,30 @@
+# Two commands do everything on a fresh machine with Python >= 3.11: `make test` and `make book`.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help env test check book lint clean
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 10
+
+env: $(STAMP) ## create .venv with everything that the tests and the book need
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+test: env ## unit and property tests, every notebook at smoke, the book in a browser (under 10 minutes)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long"
+
+check: env ## the long tests as well: all models, kill matrix, real data, SLURM
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+book: env ## execute what is stale and build _build/html/index.html
+	$(BIN)/lae book
+
+lint: env ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/mypy lae_core
+
+clean: ## remove built pages and caches, keep the environment
+	rm -rf _build .pytest_cache .hypothesis
