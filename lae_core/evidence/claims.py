@@ -1,0 +1,145 @@
+"""Verdicts on the paper's claims: the one form in which a notebook says what it found.
+
+A notebook that decides a claim calls :func:`record_verdict`. Nothing else writes verdicts, and no page
+states one that it did not read from these files. `book/claims.yml` lists the claims, `ledger.py` joins
+the two.
+
+The file is ``<directory>/<claim>.json`` with exactly these keys:
+
+========  =====================================================================================
+claim     id of the claim in `book/claims.yml`, such as ``"T6"`` or ``"C13a"``
+verdict   one of :data:`VERDICTS`
+evidence  one or two plain sentences: what was found, with its numbers
+scale     one of :data:`SCALES`: on what the verdict rests
+figure    name of the figure (or table) that decides it, as in the cell's ``mystnb: figure: name``; or null
+numbers   flat mapping of the deciding numbers, so that other pages can quote them
+========  =====================================================================================
+
+The directory is ``$LAE_VERDICTS``, which whoever runs a notebook sets for its kernel (one directory for
+each executed notebook, beside it), else ``_build/verdicts``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+VERDICTS: tuple[str, ...] = ("proved", "reproduced", "partly", "contradicted", "open")
+SCALES: tuple[str, ...] = ("symbolic", "printed numbers", "smoke", "cpu", "paper")
+CLAIM_ID = re.compile(r"[A-Z][0-9]+[a-z]?")
+
+Number = int | float | str | bool | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one notebook found about one claim. See the module's docstring for the fields."""
+
+    claim: str
+    verdict: str
+    evidence: str
+    scale: str
+    figure: str | None = None
+    numbers: dict[str, Number] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.claim, str) and CLAIM_ID.fullmatch(self.claim)):
+            raise ValueError(f"claim={self.claim!r} is no claim id; ids look like 'T6', 'C2' or 'C13a'")
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"verdict={self.verdict!r} is not one of {', '.join(VERDICTS)}")
+        if self.scale not in SCALES:
+            raise ValueError(f"scale={self.scale!r} is not one of {', '.join(SCALES)}")
+        if self.verdict == "proved" and self.scale != "symbolic":
+            raise ValueError(
+                f"verdict='proved' needs scale='symbolic', not {self.scale!r}; runs reproduce, they do not prove"
+            )
+        if not (isinstance(self.evidence, str) and self.evidence.strip()):
+            raise ValueError(f"evidence={self.evidence!r} is empty; say in a sentence what was found")
+        if self.figure is not None and not (isinstance(self.figure, str) and self.figure.strip()):
+            raise ValueError(f"figure={self.figure!r} must be the name of a figure, or None")
+        for name, value in self.numbers.items():
+            if not isinstance(name, str) or not isinstance(value, int | float | str | bool | None):
+                raise TypeError(
+                    f"numbers[{name!r}]={value!r} is a {type(value).__name__}; "
+                    "names are strings, and values are int, float, bool, str or None"
+                )
+
+    def to_json(self) -> str:
+        """The file's text: sorted, indented, ending in a newline, so that diffs stay quiet."""
+        content = asdict(self)
+        # JSON has no NaN or infinity: they are kept as the strings that Python prints.
+        content["numbers"] = {
+            k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in self.numbers.items()
+        }
+        return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Verdict:
+        content = json.loads(text)
+        expected = set(cls.__dataclass_fields__)
+        if not isinstance(content, dict) or set(content) != expected:
+            found = sorted(content) if isinstance(content, dict) else type(content).__name__
+            raise ValueError(f"a verdict file has the keys {sorted(expected)}, this one has {found}")
+        return cls(**content)
+
+
+def verdict_directory() -> Path:
+    """Where this process's verdicts go: ``$LAE_VERDICTS``, else ``_build/verdicts``."""
+    return Path(os.environ.get("LAE_VERDICTS") or Path("_build") / "verdicts")
+
+
+def record_verdict(
+    claim: str,
+    verdict: str,
+    *,
+    evidence: str,
+    scale: str,
+    figure: str | None = None,
+    numbers: dict | None = None,
+) -> Verdict:
+    """Write one verdict to its file, and return it.
+
+    NumPy, torch and sympy scalars in `numbers` are turned into Python's own.
+
+    >>> import tempfile
+    >>> os.environ["LAE_VERDICTS"] = tempfile.mkdtemp()
+    >>> record_verdict("T2", "proved", evidence="Both sides simplify to the same.", scale="symbolic").verdict
+    'proved'
+    """
+    given = Verdict(claim, verdict, evidence, scale, figure, {k: _plain(v) for k, v in (numbers or {}).items()})
+    directory = verdict_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    # Written whole or not at all: a page may be drawn while a notebook runs.
+    partial = directory / f".{claim}.{os.getpid()}.partial"
+    partial.write_text(given.to_json(), encoding="utf-8")
+    partial.replace(directory / f"{claim}.json")
+    return given
+
+
+def read_verdicts(directory: Path) -> dict[str, Verdict]:
+    """All verdicts of one directory, by claim. An unreadable file is an error that names it."""
+    found = {}
+    for path in sorted(Path(directory).glob("*.json")):
+        try:
+            verdict = Verdict.from_json(path.read_text(encoding="utf-8"))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {error}") from error
+        if verdict.claim != path.stem:
+            raise ValueError(f"{path}: holds a verdict on {verdict.claim}, its name says {path.stem}")
+        found[verdict.claim] = verdict
+    return found
+
+
+def _plain(value: object) -> Number:
+    """A Python scalar for anything that is one number, else the value itself for `Verdict` to refuse."""
+    if isinstance(value, int | float | str | bool | None):
+        return value
+    if hasattr(value, "item"):  # NumPy and torch scalars
+        return value.item()
+    if getattr(value, "is_number", False):  # sympy
+        return float(value)  # type: ignore[arg-type]
+    return value  # type: ignore[return-value]
