@@ -1,0 +1,154 @@
+"""The statistics against scipy, against cases worked by hand, and against what they promise."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as sps
+
+from lae_core.evidence import stats
+from lae_core.evidence.stats import Summary, bold, holm
+
+numbers = st.lists(st.floats(-100, 100, allow_nan=False).map(lambda x: round(x, 3)), min_size=2, max_size=12)
+alternatives = st.sampled_from(["two-sided", "less", "greater"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(numbers, numbers, alternatives)
+def test_welch_is_scipys_from_samples_and_from_summaries(a, b, alternative):
+    if np.var(a) + np.var(b) < 1e-6:
+        return  # decided by the means alone, tested below
+    ours = stats.welch(a, b, alternative)
+    theirs = sps.ttest_ind(a, b, equal_var=False, alternative=alternative)
+    assert ours.statistic == pytest.approx(theirs.statistic, rel=1e-9, abs=1e-9)
+    assert ours.pvalue == pytest.approx(theirs.pvalue, rel=1e-9, abs=1e-12)
+    assert ours.df == pytest.approx(theirs.df, rel=1e-9)
+    x, y = stats.summarise(a), stats.summarise(b)
+    printed = sps.ttest_ind_from_stats(x.mean, x.sd, x.n, y.mean, y.sd, y.n, equal_var=False, alternative=alternative)
+    assert stats.welch(x, y, alternative).pvalue == pytest.approx(printed.pvalue, rel=1e-9, abs=1e-12)
+    interval, reference = stats.difference_interval(a, b, 0.9), theirs.confidence_interval(0.9)
+    if alternative == "two-sided":
+        assert (interval.low, interval.high) == pytest.approx((reference.low, reference.high), rel=1e-9, abs=1e-9)
+
+
+def test_welch_by_hand():
+    # Means 2 and 4, variances 1 and 4, so t = -2 / sqrt(1/3 + 4/3) and df = (5/3)² / (1/18 + 16/18).
+    result = stats.welch([1, 2, 3], [2, 4, 6])
+    assert result.statistic == pytest.approx(-2 / math.sqrt(5 / 3))
+    assert result.df == pytest.approx((25 / 9) / (17 / 18))
+
+
+def test_groups_without_spread_are_decided_by_their_means():
+    assert stats.welch_from_summary(90, 0, 5, 90, 0, 5).pvalue == 1
+    assert stats.welch_from_summary(90, 0, 5, 3, 0, 5, "greater").pvalue == 0
+    assert stats.welch_from_summary(90, 0, 5, 3, 0, 5, "less").pvalue == 1
+    assert stats.welch_from_summary(90, 0, 5, 3, 0, 5).statistic == math.inf
+    assert stats.welch([0.1] * 3, [0.1] * 10).pvalue == 1
+    assert stats.effect_size(Summary(2, 0, 5), Summary(2, 0, 5)) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(numbers, numbers, alternatives)
+def test_mann_whitney_is_scipys(a, b, alternative):
+    if len(set(a) | set(b)) == 1:
+        assert stats.mann_whitney(a, b, alternative).pvalue == 1
+        return
+    theirs = sps.mannwhitneyu(a, b, alternative=alternative)
+    ours = stats.mann_whitney(a, b, alternative)
+    assert (ours.statistic, ours.pvalue) == (theirs.statistic, theirs.pvalue)
+
+
+def test_mann_whitney_by_hand():
+    # All of a below all of b: U = 0, and 2 of the C(6, 3) = 20 orders are as extreme.
+    result = stats.mann_whitney([1, 2, 3], [4, 5, 6])
+    assert result.statistic == 0
+    assert result.pvalue == pytest.approx(0.1)
+    assert stats.superiority([1, 2, 3], [4, 5, 6]) == 0
+    assert stats.superiority([1, 3], [2, 2]) == 0.5
+
+
+def test_mean_interval_is_scipys():
+    x = [4.9, 5.1, 5.0, 5.3]
+    ours = stats.mean_interval(x)
+    theirs = sps.t.interval(0.95, 3, loc=np.mean(x), scale=sps.sem(x))
+    assert (ours.low, ours.high) == pytest.approx(theirs)
+
+
+def test_effect_size_by_hand():
+    # Pooled variance (1 + 1) / 2 = 1, so d = -3; four degrees of freedom: J = Γ(2) / (√2 Γ(3/2)) = 1 / (√2 · √π / 2).
+    assert stats.effect_size([1, 2, 3], [4, 5, 6]) == pytest.approx(-3 / (math.sqrt(2) * math.sqrt(math.pi) / 2))
+
+
+def test_holm_by_hand():
+    # Sorted .01 .02 .03 .04 times 4 3 2 1 = .04 .06 .06 .04, made monotone: .04 .06 .06 .06.
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1, 1]
+
+
+@given(st.lists(st.floats(0, 1), max_size=10))
+def test_holm_never_lowers_a_pvalue_nor_passes_bonferroni(p):
+    for raw, adjusted in zip(p, holm(p), strict=True):
+        assert raw <= adjusted <= min(1, raw * len(p))
+
+
+def test_bold_follows_the_rule_in_both_directions():
+    groups = {
+        "best": [1.0, 1.1, 0.9, 1.05, 0.95],
+        "close": [1.02, 1.1, 0.93, 1.0, 1.04],
+        "far": [3.0, 3.1, 2.9, 3.2, 2.8],
+    }
+    low = bold(groups, better="low")
+    assert {name for name, entry in low.items() if entry.bold} == {"best", "close"}
+    assert low["best"].best and math.isnan(low["best"].pvalue)
+    assert low["far"].pvalue == sps.mannwhitneyu(groups["far"], groups["best"]).pvalue
+    high = bold(groups, better="high", test="welch")
+    assert {name for name, entry in high.items() if entry.bold} == {"far"}
+    expected = sps.ttest_ind(groups["best"], groups["far"], equal_var=False, alternative="less").pvalue
+    assert high["best"].pvalue == pytest.approx(expected)
+
+
+def test_correction_only_adds_bold_entries():
+    groups = {"best": Summary(5.0, 0.1, 10), **{f"p{i}": Summary(5.09, 0.1, 10) for i in range(4)}}
+    column = bold(groups, better="low", test="welch")
+    assert not column["p0"].bold and column["p0"].bold_corrected
+    assert column["p0"].pvalue_corrected == pytest.approx(4 * column["p0"].pvalue)
+
+
+def test_bold_of_printed_numbers():
+    # Two rows of the first column of table 1: the difference of .28 is 8 standard errors.
+    column = bold({"avg": Summary(5.26, 0.15, 30), "lae": Summary(4.98, 0.12, 30)}, better="low", test="welch")
+    assert column["lae"].bold and not column["avg"].bold
+    assert column["avg"].pvalue < 1e-9
+
+
+def test_power_by_simulation_and_its_inverse():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(0, 1, (4000, 10)), rng.normal(1, 1, (4000, 10))
+    found = (sps.ttest_ind(a, b, axis=1).pvalue < 0.05).mean()
+    assert stats.power(1, 1, 10) == pytest.approx(found, abs=0.03)
+    n = stats.runs_needed(1, 1)
+    assert stats.power(1, 1, n) >= 0.8 > stats.power(1, 1, n - 1)
+    assert n == 17  # the textbook's value for d = 1, α = .05, power .8
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Summary(1, -1, 5), "sd=-1"),
+        (lambda: Summary(1, 1, 1), "n=1"),
+        (lambda: stats.welch([1, 2], [1, 2], "more"), "alternative='more'"),
+        (lambda: stats.welch([1, math.nan], [1, 2]), "1 of 2 results are not finite"),
+        (lambda: stats.mann_whitney(Summary(1, 1, 5), [1, 2]), "Welch"),
+        (lambda: bold({}, better="low"), "at least one"),
+        (lambda: bold({"a": [1, 2]}, better="small"), "better='small'"),
+        (lambda: stats.mean_interval([1, 2], level=95), "level=95"),
+        (lambda: holm([2]), r"pvalues=\[2\]"),
+        (lambda: stats.runs_needed(0, 1), "difference=0"),
+    ],
+)
+def test_errors_name_the_parameter_and_its_value(call, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        call()
