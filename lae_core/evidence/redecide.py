@@ -1,0 +1,151 @@
+"""Decide the paper's tables again from what they print: mean, deviation and n.
+
+The paper tested single runs by ranks, which it does not print. Welch's test needs only what it does print. Its printed
+deviations divide by n (``ddof=0``): see :func:`lone_failure`, which shows it from one entry. Welch's test wants the
+deviation that divides by n − 1, so they are converted first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pandas as pd
+
+from lae_core.evidence.paper import Table, tables
+from lae_core.evidence.stats import Summary, bold, difference_interval, mean_interval, welch
+
+DATA_LABELS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenette": "Imagenette", "imagewoof": "Imagewoof"}
+ALPHA = 0.05
+
+
+def _check(table: Table, n: int | None, ddof: int) -> int:
+    if ddof not in (0, 1):
+        raise ValueError(f"ddof={ddof!r}: expected 0 (deviations divide by n) or 1 (by n − 1)")
+    if table.kind != "results" or table.spread is None:
+        raise ValueError(f"table={table.name!r} holds no means with deviations")
+    runs = table.n if table.n is not None else n
+    if runs is None or runs < 2:
+        raise ValueError(
+            f"n={n!r}: {table.name!r} prints no n, pass one of at least 2 (a comment says {table.n_comment})"
+        )
+    return runs
+
+
+def _summary(mean: float, spread: float, n: int, *, kind: str, ddof: int) -> Summary:
+    sd = spread * math.sqrt(n) if kind == "sem" else spread
+    return Summary(mean, sd * math.sqrt(n / (n - 1)) if ddof == 0 else sd, n)
+
+
+def _column_label(row: pd.Series) -> str:
+    label = DATA_LABELS[row["data"]]
+    if "size" in row:
+        label += f" {row['size']} px"
+    if "hyperparameters" in row:
+        label += f", {row['hyperparameters']}"
+    return f"{label}, lr {row['lr']:g}" if "lr" in row else label
+
+
+def entries(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
+    """A result table with one row an entry: `column` (its label), `pool`, `summary`, the printed `bold`, and so on.
+
+    Where the table prints no n, `n` is taken. In `se` there is a `squeeze_pool` too.
+    """
+    table = tables()[name]
+    runs = _check(table, n, ddof)
+    frame = table.frame()
+    frame.insert(0, "column", [_column_label(row) for _, row in frame.iterrows()])
+    frame["summary"] = [
+        _summary(mean, spread, runs, kind=str(table.spread), ddof=ddof)
+        for mean, spread in zip(frame["mean"], frame[table.spread], strict=True)
+    ]
+    return frame
+
+
+def redecide(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
+    """Which entries should be bold by Welch's test, beside which are.
+
+    Adds to :func:`entries` the confidence interval of each mean (`low`, `high`), `welch_bold`, its p-value against the
+    best (`p`), Holm's verdict (`holm_bold`), and `agrees`. One- or two-sided as the table's caption says.
+    """
+    table, frame = tables()[name], entries(name, n=n, ddof=ddof)
+    intervals = [mean_interval(summary) for summary in frame["summary"]]
+    frame["low"], frame["high"] = [i.low for i in intervals], [i.high for i in intervals]
+    sides = "one-sided" if "one-sided" in (table.test or "") else "two-sided"
+    groups = list(table.bold_over) if table.bold_over else ["column"]
+    for _, members in frame.groupby(groups, sort=False):
+        named = {str(index): summary for index, summary in members["summary"].items()}
+        decided = bold(named, better=table.better, test="welch", alternative=sides, alpha=ALPHA)  # type: ignore[arg-type]
+        for index in members.index:
+            entry = decided[str(index)]
+            frame.loc[index, ["welch_bold", "holm_bold", "p"]] = [entry.bold, entry.bold_corrected, entry.pvalue]
+    frame["agrees"] = frame["welch_bold"] == frame["bold"]
+    return frame
+
+
+def compare(a: Summary, b: Summary, *, better: str, rounding: float = 0.005) -> dict[str, object]:
+    """How much better a is than b (`gain`, with its 95 % interval), and whether that is significant, two-sided.
+
+    `outcome` is "better", "worse" or "level". `p_low` and `p_high` are the least and the greatest p-value that the
+    numbers allow before their rounding to two digits; `firm` says that the outcome is the same at both.
+    """
+    sign = -1 if better == "low" else 1
+    interval, p = difference_interval(a, b), welch(a, b).pvalue
+    low, high = sorted((sign * interval.low, sign * interval.high))
+    step = (-rounding, 0.0, rounding)
+    around = [
+        welch(Summary(a.mean + da, max(a.sd + sa, 0), a.n), Summary(b.mean, max(b.sd + sb, 0), b.n)).pvalue
+        # Both means are rounded, so their difference can be off by twice the step.
+        for da, sa, sb in itertools.product((2 * step[0], 0.0, 2 * step[2]), step, step)
+    ]
+    outcome = "level" if p >= ALPHA else ("better" if sign * interval.centre > 0 else "worse")
+    return {
+        "gain": sign * interval.centre,
+        "low": low,
+        "high": high,
+        "p": p,
+        "p_low": min(around),
+        "p_high": max(around),
+        "outcome": outcome,
+        "firm": (min(around) < ALPHA) == (max(around) < ALPHA),
+    }
+
+
+def against(name: str, baseline: str = "avg", *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
+    """Every entry of a table compared with the baseline pool of its column (in `se`: baseline in both places)."""
+    frame = entries(name, n=n, ddof=ddof)
+    is_base = frame["pool"] == baseline
+    if "squeeze_pool" in frame:
+        is_base &= frame["squeeze_pool"] == baseline
+    if not is_base.any():
+        raise ValueError(f"baseline={baseline!r} is not in {name!r}, whose pools are {sorted(set(frame['pool']))}")
+    base = frame[is_base].set_index("column")["summary"]
+    rows = frame[~is_base & frame["column"].isin(base.index)].reset_index(drop=True)
+    better = str(tables()[name].better)
+    compared = [
+        compare(summary, base[column], better=better)
+        for column, summary in zip(rows["column"], rows["summary"], strict=True)
+    ]
+    return pd.concat([rows, pd.DataFrame(compared)], axis=1)
+
+
+def is_lae(pool: str) -> bool:
+    return pool == "lae" or pool.startswith("lae(")
+
+
+def tally(outcomes: pd.Series) -> dict[str, int]:
+    """How many comparisons came out better, level and worse."""
+    return {outcome: int((outcomes == outcome).sum()) for outcome in ("better", "level", "worse")}
+
+
+def lone_failure(summary_mean: float, chance: float, n: int) -> dict[str, float]:
+    """The deviations that a mean would have if one of n runs had stayed at chance and the rest had agreed.
+
+    Both ways of dividing are given. The dropped PyramidNet table prints 20.05 ± 34.98 for five runs on ten classes:
+
+    >>> {k: round(v, 2) for k, v in lone_failure(20.05, 90.0, 5).items()}
+    {'others': 2.56, 'divide by n': 34.98, 'divide by n - 1': 39.1}
+    """
+    others = (n * summary_mean - chance) / (n - 1)
+    gap = chance - others
+    return {"others": others, "divide by n": gap * math.sqrt(n - 1) / n, "divide by n - 1": gap / math.sqrt(n)}
