@@ -1,0 +1,252 @@
+"""LogAvgExp as one function: the paper's equation, computed so that it stays exact at every temperature.
+
+For a row z of n values with maximum m, and u = (z - m) / t <= 0:
+
+    LAE(z; t)    =  t log mean exp(z / t)  =  m + t L,      L = log mean exp(u) = log1p(mean expm1(u))
+    dLAE / dz_i  =  exp(u_i) / sum exp(u)
+    dLAE / dt    =  -mean phi(delta),       delta = u - L,  phi(x) = x exp(x) - expm1(x) >= 0
+
+The textbook form t (logsumexp(z / t) - log n) is off by t times the rounding error, and its gradient to t is a difference
+of nearly equal numbers. Here both are sums of terms of one sign. Two cheaper forms, log(mean(exp(u))) for L and
+sum(w u) - L for the gradient to t, are just as exact for rows that spread widely against t. `_forward` uses them where it may
+look at the data (a CPU, outside of compilation and tracing) and finds that every row is such.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_HALF = (torch.float16, torch.bfloat16)
+_DTYPES = (torch.float64, torch.float32, *_HALF)
+
+
+def logavgexp(
+    z: Tensor,
+    t: float | Tensor = 1.0,
+    dim: int | Sequence[int] = -1,
+    mask: Tensor | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    r"""LogAvgExp, :math:`\mathrm{LAE}(z; t) = t \log\left(\frac{1}{n} \sum_i \exp(z_i / t)\right)`, over one or more dimensions.
+
+    It moves smoothly from the maximum (t → 0) to the mean (t → ∞).
+
+    Args:
+        z: float64, float32, bfloat16 or float16, of any shape and layout. Half types are computed in float32.
+        t: temperature, a positive number or a tensor that broadcasts against the result (a scalar, one per channel, one per
+            sample). Gradients flow to a tensor. Its values are not checked, as that would make a GPU wait and would break
+            compilation: where t ≤ 0 or nan the result is nan.
+        dim: the dimension or dimensions to pool over.
+        mask: boolean, broadcastable to the shape of z. Elements where it is False count neither in the sum nor in n.
+        keepdim: keep the pooled dimensions with size 1.
+
+    Returns:
+        A tensor of z's dtype.
+
+    At the edges: one element is returned as it is; any nan gives nan; a +inf gives +inf (with nan as the gradient of the
+    infinite elements); -inf elements count in n and add nothing; a row with nothing in it (no elements, all masked, or all
+    -inf) gives -inf and zero gradient.
+
+    Example:
+        >>> logavgexp(torch.tensor([0.0, 1.0, 2.0]), t=0.01)
+        tensor(1.9890)
+        >>> logavgexp(torch.randn(8, 512, 7, 7), t=4.0, dim=(2, 3)).shape
+        torch.Size([8, 512])
+    """
+    dims = _check_dim(z, dim)
+    sizes = [1 if d in dims else size for d, size in enumerate(z.shape) if keepdim or d not in dims]
+    t_rows = _check_t(t, torch.Size(sizes), z, dims, keepdim)
+    if mask is not None:
+        mask = _check_mask(mask, z)
+    if any(z.shape[d] == 0 for d in dims):
+        return z.sum(dims, keepdim=keepdim) - math.inf
+    rows: Tensor = _LogAvgExp.apply(z, t_rows, mask, dims, t_rows.requires_grad)[0]
+    return rows if keepdim else rows.squeeze(dims)
+
+
+class _LogAvgExp(torch.autograd.Function):
+    """LAE over `dims`, keepdim. The outputs after the first are what the backward pass needs; nobody else sees them."""
+
+    @staticmethod
+    def forward(z, t, mask, dims, wants_t):
+        return _forward(z, t, mask, dims, wants_t)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        z, t, mask, ctx.dims, ctx.wants_t = inputs
+        _, exp_u, total, falling = output
+        ctx.mark_non_differentiable(exp_u, total, falling)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(z, t, mask, exp_u, total, falling)
+
+    @staticmethod
+    def backward(ctx, grad, *_):
+        z, t, mask, exp_u, total, falling = ctx.saved_tensors
+        needs_z, needs_t = ctx.needs_input_grad[:2]
+        if grad is None:
+            return None, None, None, None, None
+        grad = grad.to(total.dtype)
+        # a second derivative is being prepared, or t's gradient was not foreseen
+        if (torch.is_grad_enabled() and not torch.compiler.is_compiling()) or (needs_t and not ctx.wants_t):
+            weights, falling = _differentiable(z, t, mask, ctx.dims)
+            grad_z = grad * weights
+        else:
+            # an empty row has total 0 and, by definition, no gradient
+            grad_z = exp_u * torch.where(total == 0, 0.0, grad / total) if needs_z else None
+        return (
+            grad_z.to(z.dtype) if needs_z else None,
+            (-grad * falling).sum_to_size(t.shape) if needs_t else None,
+            None,
+            None,
+            None,
+        )
+
+    @staticmethod
+    def vmap(info, in_dims, z, t, mask, dims, wants_t):
+        def in_front(x: Tensor, batch_dim: int | None) -> Tensor:
+            return x.unsqueeze(0) if batch_dim is None else x.movedim(batch_dim, 0)
+
+        z = in_front(z, in_dims[0]).expand(info.batch_size, *[-1] * (z.dim() - (in_dims[0] is not None)))
+        t = in_front(t, in_dims[1])
+        if mask is not None:
+            mask = in_front(mask, in_dims[2])
+        return _LogAvgExp.apply(z, t, mask, tuple(d + 1 for d in dims), wants_t), (0, 0, 0, 0)
+
+
+def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, ...]:
+    """Value, exp(u), its sum n exp(L), and falling = -dLAE/dt (where asked for) of every row."""
+    look = _may_look(z)
+    top, u = _centre(z, t, mask, dims)
+    n = _count(u, mask, dims)
+    exp_u = torch.exp(u)
+    total = exp_u.sum(dims, keepdim=True)
+    log_mean = torch.log(total / n)
+    # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|,
+    # which is at least |m| and, since -L <= (max z - min z) / t, at least -t L / 2
+    if not (look and bool(((top.abs() >= 0.5 * t) | (log_mean <= -1.0)).all())):
+        excess = _masked_mean(_expm1(u), mask, n, dims)
+        log_mean = torch.where(excess > -0.5, torch.log1p(excess), log_mean)
+    value = top + t * log_mean
+    falling = _falling(u, exp_u, total, log_mean, mask, n, dims, look) if wants_t else total.new_empty(0)
+    return value.to(z.dtype), exp_u.to(z.dtype), total, falling
+
+
+def _falling(u, exp_u, total, log_mean, mask, n, dims, look) -> Tensor:
+    """-dLAE/dt = KL(weights || uniform) = sum(w u) - L = mean phi(u - L)."""
+    if look and mask is None:
+        falling = (exp_u * u).sum(dims, keepdim=True) / total - log_mean
+        # the difference is off by about eps (1 - L)
+        if bool((falling >= (1 - log_mean) / 32).all()):
+            return falling
+    return _masked_mean(_phi(u - log_mean), mask, n, dims)
+
+
+def _differentiable(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The weights and -dLAE/dt again, from operations that autograd can differentiate further."""
+    top, u = _centre(z, t, mask, dims)
+    n = _count(u, mask, dims)
+    # an element at -inf, masked or not, would bring inf * 0 into the derivatives: a finite one stands in, with no weight
+    absent = u.detach() == -math.inf
+    u = (torch.where(absent, top, z.to(t.dtype)) - top) / t
+    log_mean = _LogAvgExp.apply(u.masked_fill(absent, -math.inf), torch.ones_like(t), mask, dims, False)[0]
+    delta = u - torch.where(log_mean == -math.inf, 0.0, log_mean)
+    present = (~absent).any(dims, keepdim=True)
+    falling = _masked_mean(torch.where(absent, 1.0, _phi(delta)), mask, n, dims) * present
+    return torch.where(absent, 0.0, torch.exp(delta) / n), falling
+
+
+def _centre(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The finite reference m of each row and u = (z - m) / t, in t's dtype; masked elements have u = -inf."""
+    z = z.to(t.dtype)
+    if mask is not None:
+        z = z.masked_fill(~mask, -math.inf)
+    # an infinite or nan maximum would turn every u of its row into nan: centre such a row at 0
+    top = z.detach().amax(dims, keepdim=True).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return top, (z - top) / t
+
+
+def _count(u: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> int | Tensor:
+    if mask is None:
+        return math.prod([u.shape[d] for d in dims])
+    return mask.expand(u.shape).sum(dims, keepdim=True).clamp(min=1).to(u.dtype)
+
+
+def _masked_mean(x: Tensor, mask: Tensor | None, n: int | Tensor, dims: tuple[int, ...]) -> Tensor:
+    return (x if mask is None else x.masked_fill(~mask, 0.0)).sum(dims, keepdim=True) / n
+
+
+def _expm1(u: Tensor) -> Tensor:
+    return torch.expm1(u)
+
+
+def _phi(x: Tensor) -> Tensor:
+    """phi(x) = x exp(x) - expm1(x) = sum over k >= 2 of (k - 1) x^k / k!, by the series where the difference would cancel."""
+    x = x.clamp(min=-1000.0)  # phi(-inf) is 1, and exp(-1000) is 0 in every dtype
+    small = x.abs() < 0.5
+    near = torch.where(small, x, 0.0)
+    last = 9 if x.dtype == torch.float32 else 17
+    series = torch.full_like(x, (last - 1) / math.factorial(last))
+    for k in range(last - 1, 1, -1):
+        series = series * near + (k - 1) / math.factorial(k)
+    return torch.where(small, series * near * near, (x - 1) * torch.exp(x) + 1)
+
+
+def _may_look(z: Tensor) -> bool:
+    """Whether a choice may depend on z's values: free on a CPU, a wait on a GPU, impossible while a graph is being traced."""
+    plain = type(z) in (Tensor, torch.nn.Parameter)
+    return plain and z.device.type == "cpu" and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
+
+
+def _check_dim(z: Tensor, dim: int | Sequence[int]) -> tuple[int, ...]:
+    if z.dtype not in _DTYPES:
+        raise TypeError(f"z has dtype {z.dtype}; logavgexp takes float64, float32, bfloat16 or float16")
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if not dims:
+        raise ValueError(f"dim is {dim!r}: name at least one dimension to pool over")
+    rank = z.dim()
+    for d in dims:
+        if not -rank <= d < rank:
+            raise IndexError(f"dim is {dim!r}, but z has {rank} dimensions: each must lie in [{-rank}, {rank - 1}]")
+    dims = tuple(sorted(d % rank for d in dims))
+    if len(set(dims)) < len(dims):
+        raise ValueError(f"dim is {dim!r}, which names a dimension of z (shape {tuple(z.shape)}) twice")
+    return dims
+
+
+def _check_t(t: float | Tensor, shape: torch.Size, z: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """t in the dtype of the computation, shaped to broadcast against the keepdim result."""
+    dtype = torch.float32 if z.dtype in _HALF else z.dtype
+    if not isinstance(t, Tensor):
+        if not 0 < t < math.inf:
+            raise ValueError(f"t is {t!r}: the temperature must be a positive, finite number")
+        return torch.full((1,) * z.dim(), float(t), dtype=dtype, device=z.device)
+    if not t.dtype.is_floating_point:
+        raise TypeError(f"t has dtype {t.dtype}: the temperature must be a floating-point tensor or a number")
+    try:
+        fits = torch.broadcast_shapes(t.shape, shape) == shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"t has shape {tuple(t.shape)}, which does not broadcast against the result's {tuple(shape)}")
+    t = t.to(dtype).reshape((1,) * (len(shape) - t.dim()) + t.shape)
+    if not keepdim:
+        for d in dims:
+            t = t.unsqueeze(d)
+    return torch.where(t > 0, t, math.nan)
+
+
+def _check_mask(mask: Tensor, z: Tensor) -> Tensor:
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(f"mask is {kind}: it must be a boolean tensor, True where an element counts")
+    try:
+        fits = torch.broadcast_shapes(mask.shape, z.shape) == z.shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to z's {tuple(z.shape)}")
+    return mask.reshape((1,) * (z.dim() - mask.dim()) + mask.shape)

@@ -1,0 +1,121 @@
+"""One grammar names every pool: `avg`, `lae(t0=4, train=channel)`, `mixed(train=one, dtype=float64)`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from lae_core.pooling import modules
+
+_DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
+_POSITIVE = "a positive number"
+
+
+@dataclass(frozen=True)
+class _Argument:
+    default: float | str
+    choices: tuple[str, ...] = ()  # empty: a positive number
+
+    def read(self, name: str, text: str) -> float | str:
+        if self.choices:
+            if text not in self.choices:
+                raise ValueError(f"{name} is {text!r}; it takes one of {', '.join(self.choices)}")
+            return text
+        try:
+            value = float(text)
+        except ValueError:
+            value = -1.0
+        if not 0 < value < float("inf"):
+            raise ValueError(f"{name} is {text!r}; it takes {_POSITIVE}")
+        return value
+
+
+_DTYPE = _Argument("input", ("input", *_DTYPES))
+_GRAMMAR: dict[str, dict[str, _Argument]] = {
+    "avg": {},
+    "max": {},
+    "lse": {},
+    "lae": {
+        "t0": _Argument(1.0),
+        "train": _Argument("no", ("no", "one", "channel", "context", "context-channel")),
+        "form": _Argument("stable", ("stable", "textbook")),
+    },
+    "mixed": {"a0": _Argument(0.5), "train": _Argument("one", ("one", "channel"))},
+    "gated": {"train": _Argument("one", ("one", "channel"))},
+    "gem": {"p0": _Argument(3.0), "train": _Argument("one", ("no", "one"))},
+}
+
+
+@dataclass(frozen=True)
+class PoolSpec:
+    """A pool by name and arguments. `PoolSpec.parse(str(spec)) == spec`; arguments at their defaults are not written."""
+
+    name: str
+    arguments: tuple[tuple[str, float | str], ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | PoolSpec) -> PoolSpec:
+        """Read a spec such as `lae(t0=4, train=channel)`; every error names what would be accepted."""
+        if isinstance(text, PoolSpec):
+            return text
+        match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text) if isinstance(text, str) else None
+        if match is None:
+            raise ValueError(f"cannot read the pool {text!r}; write it like 'avg' or 'lae(t0=4, train=channel)'")
+        name, inside = match.group(1), match.group(2) or ""
+        if name not in _GRAMMAR:
+            raise ValueError(f"there is no pool {name!r} (in {text!r}); the pools are {', '.join(_GRAMMAR)}")
+        accepted = _GRAMMAR[name] | {"dtype": _DTYPE}
+        given: dict[str, float | str] = {}
+        for part in filter(None, (piece.strip() for piece in inside.split(","))):
+            key, equals, value = (piece.strip() for piece in part.partition("="))
+            if not equals or key not in accepted:
+                raise ValueError(f"{name} has no argument {part!r} (in {text!r}); it takes {', '.join(accepted)}")
+            if key in given:
+                raise ValueError(f"{key} is given twice in {text!r}")
+            given[key] = accepted[key].read(f"{key} in {text!r}", value)
+        written = ((key, given[key]) for key in accepted if key in given and given[key] != accepted[key].default)
+        return cls(name, tuple(written))
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of an argument, given or default."""
+        return dict(self.arguments).get(key, (_GRAMMAR[self.name] | {"dtype": _DTYPE})[key].default)
+
+    def __str__(self) -> str:
+        if not self.arguments:
+            return self.name
+        inside = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in self.arguments)
+        return f"{self.name}({inside})"
+
+
+def make_pool(spec: str | PoolSpec, channels: int, flatten: bool = True) -> nn.Module:
+    """The pool that `spec` names, for inputs with so many channels.
+
+    Example:
+        >>> make_pool("lae(t0=4, train=one)", channels=512)
+        LAEPool(t=4, trained)
+    """
+    spec = PoolSpec.parse(spec)
+    shared = {"flatten": flatten, "dtype": _DTYPES.get(spec["dtype"])}
+    train = spec["train"] if "train" in _GRAMMAR[spec.name] else "no"
+    per_channel = channels if train in ("channel", "context-channel") else None
+    match spec.name:
+        case "avg":
+            return modules.AvgPool(**shared)
+        case "max":
+            return modules.MaxPool(**shared)
+        case "lse":
+            return modules.LSEPool(**shared)
+        case "mixed":
+            return modules.MixedPool(spec["a0"], per_channel, **shared)
+        case "gated":
+            return modules.GatedPool(per_channel, **shared)
+        case "gem":
+            return modules.GeMPool(spec["p0"], train == "one", **shared)
+    textbook = spec["form"] == "textbook"
+    if train in ("context", "context-channel"):
+        return modules.ContextLAEPool(spec["t0"], per_channel, textbook, **shared)
+    return modules.LAEPool(spec["t0"], per_channel, train != "no", textbook, **shared)
