@@ -1,0 +1,204 @@
+"""From text to `_build/html`: execute what is stale, stage the pages, let Jupyter Book 1 render them.
+
+With `sphinx_ext.py` this is all that knows which program renders the book. The steps:
+
+1. read `_toc.yml`; each `notebooks/...` entry is a notebook to execute, each other entry a prose page;
+2. execute the notebooks that the cache does not hold (CPU ones side by side, GPU ones one after another);
+3. stage a source tree: the executed notebooks, `book/` beside them, the pages that `GENERATORS` write;
+4. run Sphinx on it with every warning fatal, unless the same tree was rendered before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+
+from lae_core.book import run_times
+from lae_core.book.cache import PACKAGE, Cache
+from lae_core.book.execute import CellError, Executed, uses_gpu
+from lae_core.book.notebooks import Notebook, NotebookError
+from lae_core.book.progress import Silent
+
+
+class BuildError(RuntimeError):
+    """The book could not be built; the message says which step failed and why."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a generator of pages gets, after execution and before rendering."""
+
+    root: Path  # the checkout
+    source: Path  # the staged tree; write pages under `source / "book"`
+    profile: str
+    executed: dict[str, Executed]  # by notebook name, in the order of the book
+
+
+# Pages made from executed results. Each function writes what it likes under `stage.source`.
+GENERATORS: list[Callable[[Stage], None]] = [run_times.write]
+
+
+def toc_files(root: Path) -> list[str]:
+    """Every page of `_toc.yml`, in order, without suffix."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+
+    def walk(node: Any) -> Iterator[str]:
+        if isinstance(node, dict):
+            if "file" in node:
+                yield node["file"]
+            for value in node.values():
+                yield from walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                yield from walk(value)
+
+    return [
+        os.path.splitext(file)[0] if file.endswith((".md", ".ipynb")) else file for file in [toc["root"], *walk(toc)]
+    ]
+
+
+def book_notebooks(root: Path) -> list[Notebook]:
+    """The notebooks of the book, in its order; a missing one is an error here, not later in Sphinx."""
+    names = [file.removeprefix("notebooks/") for file in toc_files(root) if file.startswith("notebooks/")]
+    notebooks = [Notebook(root, name) for name in names]
+    missing = [notebook.name for notebook in notebooks if not notebook.path.is_file()]
+    if missing:
+        raise NotebookError(f"_toc.yml lists notebooks that do not exist: {', '.join(missing)}")
+    return notebooks
+
+
+def execute_all(
+    root: Path, notebooks: list[Notebook], profile: str, force: bool = False, say: Callable[[str], None] = print
+) -> dict[str, Executed]:
+    """Bring every notebook's execution up to date. All of them run even if one fails; failures are told together."""
+    cache = Cache(root)
+    values = {notebook.name: notebook.values(profile) for notebook in notebooks}
+    found = {} if force else {nb.name: cache.find(nb, values[nb.name]) for nb in notebooks}
+    stale = [notebook for notebook in notebooks if found.get(notebook.name) is None]
+    say(
+        f"{len(notebooks)} notebooks at profile {profile}: "
+        f"{len(notebooks) - len(stale)} up to date, {len(stale)} to execute"
+    )
+    for notebook in stale:
+        say(f"  {notebook.name}: {'forced' if force else cache.why_stale(notebook, values[notebook.name])}")
+    failures: list[str] = []
+    context = multiprocessing.get_context("spawn")
+    on_gpu = [notebook for notebook in stale if uses_gpu(values[notebook.name])]
+    on_cpu = [notebook for notebook in stale if notebook not in on_gpu]
+    workers = max(1, min(len(on_cpu), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2))
+    with (
+        ProcessPoolExecutor(workers, mp_context=context) as cpu,
+        ProcessPoolExecutor(1, mp_context=context) as gpu,
+    ):
+        waiting: dict[Future[tuple[Executed, float]], Notebook] = {}
+        for pool, group in ((cpu, on_cpu), (gpu, on_gpu)):
+            for notebook in group:
+                waiting[pool.submit(_execute_one, root, notebook.name, values[notebook.name], force)] = notebook
+        try:
+            for future in as_completed(waiting):
+                notebook = waiting[future]
+                try:
+                    found[notebook.name], seconds = future.result()
+                    say(f"  executed {notebook.name} in {seconds:.1f} s")
+                except CellError as error:
+                    failures.append(str(error))
+                    say(f"  FAILED   {notebook.name}")
+        except KeyboardInterrupt:
+            cpu.shutdown(cancel_futures=True)
+            gpu.shutdown(cancel_futures=True)
+            raise
+    if failures:
+        raise BuildError("\n\n".join([*failures, f"{len(failures)} of {len(stale)} executed notebooks failed"]))
+    return {notebook.name: found[notebook.name] for notebook in notebooks}
+
+
+def _execute_one(root: Path, name: str, values: dict[str, Any], force: bool) -> tuple[Executed, float]:
+    start = time.perf_counter()
+    executed = Cache(root).run(Notebook(root, name), values, Silent(), force)
+    return executed, time.perf_counter() - start
+
+
+def stage_pages(root: Path, source: Path, profile: str, executed: dict[str, Executed]) -> None:
+    """Lay out the tree that Sphinx reads, afresh."""
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(root / "book", source / "book", ignore=shutil.ignore_patterns("results", "*.yml"))
+    for name, done in executed.items():
+        page = nbformat.read(done.notebook, as_version=4)
+        page.metadata["lae"]["profile"] = profile
+        target = source / "notebooks" / f"{name}.ipynb"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(page, target)
+    stage = Stage(root, source, profile, executed)
+    for generate in GENERATORS:
+        generate(stage)
+
+
+def render(root: Path, source: Path, html: Path, profile: str) -> None:
+    """Jupyter Book 1: `_config.yml` and `_toc.yml` become Sphinx settings; warnings are fatal."""
+    from jupyter_book.sphinx import REDIRECT_TEXT, build_sphinx
+
+    overrides = {
+        "latex_individualpages": False,
+        "external_toc_path": str(root / "_toc.yml"),
+        "nitpicky": True,
+        "lae_profile": profile,
+        "lae_root": str(root),
+    }
+    with warnings.catch_warnings():
+        # sphinx_external_toc walks over every object in memory, which wakes deprecated names inside torch.
+        warnings.simplefilter("ignore", FutureWarning)
+        result = build_sphinx(
+            str(source),
+            str(html),
+            path_config=str(root / "_config.yml"),
+            confoverrides=overrides,
+            noconfig=True,
+            doctreedir=str(source.parent / ".doctrees"),
+            force_all=True,
+            freshenv=True,
+            quiet=True,
+            warningiserror=True,
+            keep_going=True,
+        )
+    if result:
+        raise BuildError(f"Sphinx reported problems (above); the pages under {html} are not to be trusted")
+    first = toc_files(root)[0]
+    (html / "index.html").write_text(REDIRECT_TEXT.format(first_page=f"{first}.html"), encoding="utf-8")
+
+
+def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
+    """The whole way; returns the path of `index.html`."""
+    executed = execute_all(root, book_notebooks(root), profile, force)
+    source, html, stamp = output / "src", output / "html", output / "rendered.json"
+    stage_pages(root, source, profile, executed)
+    fingerprint = _fingerprint(root, source)
+    index = html / "index.html"
+    if not force and index.is_file() and stamp.is_file() and json.loads(stamp.read_text()) == fingerprint:
+        print("nothing changed: the pages stand as they are")
+        return index
+    stamp.unlink(missing_ok=True)
+    shutil.rmtree(html, ignore_errors=True)
+    print("rendering the pages ...")
+    render(root, source, html, profile)
+    stamp.write_text(json.dumps(fingerprint, indent=1), encoding="utf-8")
+    return index
+
+
+def _fingerprint(root: Path, source: Path) -> dict[str, str]:
+    """All that rendering depends on: staged pages, settings, and the package (its docstrings are pages too)."""
+    files = [path for path in source.rglob("*") if path.is_file()] + sorted(PACKAGE.rglob("*.py"))
+    files += [path for path in (root / "_config.yml", root / "_toc.yml", root / "constraints.txt") if path.is_file()]
+    return {os.path.relpath(path, root): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(files)}

@@ -1,0 +1,205 @@
+"""Executed notebooks, kept for as long as nothing that they depend on has changed.
+
+An execution depends on, and is found again only if all of these are as they were:
+
+- the notebook's text and the effective value of each parameter (not the profile's name: two profiles that give the same
+  values share one execution);
+- the source of every `lae_core` module that the notebook's imports reach, imports inside functions included;
+- every data file under `book/` and `lae_core/` that its kernel opened, as seen by the kernel itself;
+- the names of all files in `book/results/`, if the notebook or a module that it reaches speaks of results: a notebook
+  that found no records must run again when they arrive;
+- the pinned versions (`constraints.txt`) and the versions installed.
+
+Modules imported by a computed name are not seen; nothing here does that.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+import lae_core
+from lae_core.book import provenance
+from lae_core.book.execute import Executed, execute, verdicts_beside
+from lae_core.book.notebooks import Notebook
+from lae_core.book.progress import Progress
+
+PACKAGE = Path(lae_core.__file__).resolve().parent
+KEPT = 6  # executions of one notebook: a few profiles, and what they were before the last edit
+_FORMAT = "1"  # raise when execute.py changes what an executed notebook looks like
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The executions under `<root>/_build/executed/`."""
+
+    root: Path
+    package: Path = PACKAGE
+
+    @property
+    def directory(self) -> Path:
+        return self.root / "_build" / "executed"
+
+    def find(self, notebook: Notebook, values: dict[str, Any]) -> Executed | None:
+        """The kept execution of `notebook` with `values`, if everything that it depends on is unchanged."""
+        wanted = self.static_parts(notebook, values)
+        for entry in self._entries(notebook):
+            if entry["static"] == wanted and entry["reads"] == self._digests(entry["reads"]):
+                return self._executed(notebook, entry["id"], tuple(entry["reads"]))
+        return None
+
+    def run(self, notebook: Notebook, values: dict[str, Any], progress: Progress, force: bool = False) -> Executed:
+        """`find`, else execute and keep. Two processes that want the same execution share one."""
+        home = self.directory / notebook.name
+        home.mkdir(parents=True, exist_ok=True)
+        identity = _sha(json.dumps(values, sort_keys=True))[:12]
+        with FileLock(home / f".{identity}.lock"):
+            found = None if force else self.find(notebook, values)
+            if found is not None:
+                progress.close()
+                return found
+            # Taken before the kernel starts: an edit made while it runs must count as a change.
+            static = self.static_parts(notebook, values)
+            scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
+            try:
+                done = execute(notebook, values, scratch / "notebook.ipynb", progress)
+                entry = {"static": static, "reads": self._digests(done.reads)}
+                (scratch / "entry.json").write_text(json.dumps(entry, indent=1), encoding="utf-8")
+                name = _sha(json.dumps(entry, sort_keys=True))[:16]
+                shutil.rmtree(home / name, ignore_errors=True)
+                scratch.replace(home / name)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+        self._prune(home)
+        return self._executed(notebook, name, done.reads)
+
+    def why_stale(self, notebook: Notebook, values: dict[str, Any]) -> str:
+        """In a few words, what has changed since the newest kept execution with the same parameters."""
+        wanted = self.static_parts(notebook, values)
+        for entry in self._entries(notebook):
+            if entry["static"]["parameters"] == wanted["parameters"]:
+                static = entry["static"]
+                changed = [part for part in {**static, **wanted} if static.get(part) != wanted.get(part)]
+                now = self._digests(entry["reads"])
+                changed += [path for path in now if now[path] != entry["reads"][path]]
+                return "changed: " + ", ".join(changed[:4]) + (" and more" if len(changed) > 4 else "")
+        return "not executed with these parameters yet"
+
+    def static_parts(self, notebook: Notebook, values: dict[str, Any]) -> dict[str, str]:
+        """What is known before the kernel starts, by name, so that a change can be named."""
+        text = notebook.text
+        modules = self._modules.reached(_imports(_code(notebook)))
+        parts = {"notebook": _sha(text), "parameters": _sha(json.dumps(values, sort_keys=True)), "format": _FORMAT}
+        parts |= {f"lae_core/{path}": self._modules.digest(path) for path in modules}
+        pins = self.root / "constraints.txt"
+        parts["versions"] = _sha(
+            pins.read_text(encoding="utf-8") if pins.is_file() else "", *provenance.versions().items()
+        )
+        if "results" in text or any("results" in self._modules.source(path) for path in modules):
+            names = sorted(path.relative_to(self.root).as_posix() for path in (self.root / "book/results").rglob("*"))
+            parts["names in book/results"] = _sha(*names)
+        return parts
+
+    @cached_property
+    def _modules(self) -> _Modules:
+        return _Modules(self.package)
+
+    def _digests(self, paths: Iterable[str]) -> dict[str, str]:
+        files = {path: self.root / path for path in paths}
+        return {path: _sha(file.read_bytes()) if file.is_file() else "gone" for path, file in files.items()}
+
+    def _entries(self, notebook: Notebook) -> Iterator[dict[str, Any]]:
+        """The kept executions, newest first."""
+        for file in sorted((self.directory / notebook.name).glob("*/entry.json"), key=os.path.getmtime, reverse=True):
+            yield {**json.loads(file.read_text(encoding="utf-8")), "id": file.parent.name}
+
+    def _executed(self, notebook: Notebook, name: str, reads: tuple[str, ...]) -> Executed:
+        path = self.directory / notebook.name / name / "notebook.ipynb"
+        return Executed(path, verdicts_beside(path), reads)
+
+    @staticmethod
+    def _prune(home: Path) -> None:
+        for old in sorted(home.glob("*/entry.json"), key=os.path.getmtime, reverse=True)[KEPT:]:
+            shutil.rmtree(old.parent, ignore_errors=True)
+
+
+class _Modules:
+    """The package's modules: which import which, and what their sources hash to. Read once for each build."""
+
+    def __init__(self, package: Path):
+        self._package = package
+        self._sources: dict[str, str] = {}
+        self._needs: dict[str, set[str]] = {}
+
+    def source(self, path: str) -> str:
+        if path not in self._sources:
+            self._sources[path] = (self._package / path).read_text(encoding="utf-8")
+        return self._sources[path]
+
+    def digest(self, path: str) -> str:
+        return _sha(self.source(path))
+
+    def reached(self, names: Iterable[str]) -> list[str]:
+        """The files, relative to the package, of all modules that importing `names` can end up executing."""
+        waiting, found = list(names), set()
+        while waiting:
+            for path in self._files(waiting.pop()):
+                if path not in found:
+                    found.add(path)
+                    if path not in self._needs:
+                        self._needs[path] = set(_imports(self.source(path), self._dotted(path)))
+                    waiting.extend(self._needs[path])
+        return sorted(found)
+
+    def _files(self, name: str) -> Iterator[str]:
+        """`lae_core.a.b`: the `__init__.py` of each package on the way, and b itself if that is a module."""
+        parts = name.split(".")[1:]
+        for depth in range(len(parts) + 1):
+            stem = "/".join(parts[:depth])
+            for path in (f"{stem}/__init__.py".lstrip("/"), f"{stem}.py"):
+                if (self._package / path).is_file():
+                    yield path
+
+    @staticmethod
+    def _dotted(path: str) -> str:
+        """The package that relative imports in `path` start from."""
+        return ".".join(("lae_core", *Path(path).parent.parts))
+
+
+def _imports(source: str, package: str = "") -> Iterator[str]:
+    """Every dotted name under lae_core that an import statement anywhere in `source` may mean."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        yield from (name for name in names if name.split(".")[0] == "lae_core")
+
+
+def _code(notebook: Notebook) -> str:
+    """The notebook's code cells as one module; lines for IPython itself (%, !) import nothing of ours."""
+    lines = "\n".join(cell.source for cell in notebook.read().cells if cell.cell_type == "code").splitlines()
+    return "\n".join("pass" if line.startswith(("%", "!")) else line for line in lines)
+
+
+def _sha(*parts: object) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else str(part).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:32]

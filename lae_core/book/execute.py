@@ -1,0 +1,234 @@
+"""One notebook, executed: jupytext reads the text, papermill sets the parameters and runs it, the result appears whole.
+
+The kernel works in the checkout's root with one thread for each numerical library, so that a page does not depend on
+how many notebooks ran beside it. Bars on stderr reach the terminal live and leave no trace in the executed notebook.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+import nbformat
+from nbclient.exceptions import DeadKernelError
+from nbformat import NotebookNode
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import NBClientEngine, papermill_engines
+from papermill.exceptions import PapermillExecutionError
+from papermill.execute import execute_notebook
+
+from lae_core.book import provenance
+from lae_core.book.notebooks import Notebook
+from lae_core.book.progress import Progress
+
+_STARTUP = Path(__file__).with_name("kernel_startup.py")
+
+
+class CellError(RuntimeError):
+    """A cell raised; the message shows the cell and its error."""
+
+
+class _Client(PapermillNotebookClient):
+    """Passes Ctrl-C on to the kernel, whose cell can then stop its workers, before the kernel is shut down."""
+
+    def create_kernel_manager(self) -> Any:
+        manager = super().create_kernel_manager()
+        if os.name == "posix":  # sockets in the file system: no port that two kernels could both pick
+            manager.transport = "ipc"
+        return manager
+
+    def papermill_execute_cells(self) -> None:
+        try:
+            super().papermill_execute_cells()
+        except KeyboardInterrupt:
+            with contextlib.suppress(Exception):
+                self.km.interrupt_kernel()
+                self.kc.get_shell_msg(timeout=5)
+            raise
+
+
+class _Engine(NBClientEngine):
+    """Papermill's own engine, with our progress told about each cell."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls, nb_man: Any, kernel_name: str, progress: Progress, kernel_log: IO[str], **kwargs: Any
+    ) -> NotebookNode:
+        code = [index for index, cell in enumerate(nb_man.nb.cells) if cell.cell_type == "code"]
+        started = nb_man.cell_start
+
+        def cell_start(cell: NotebookNode, cell_index: int, **more: Any) -> None:
+            if cell_index in code:
+                progress.cell(code.index(cell_index) + 1, len(code))
+            started(cell, cell_index, **more)
+
+        nb_man.cell_start = cell_start
+        client = _Client(
+            nb_man,
+            kernel_name=kernel_name,
+            startup_timeout=kwargs["start_timeout"],
+            timeout=None,
+            stderr_file=progress,
+        )
+        return client.execute(stderr=kernel_log)
+
+
+papermill_engines.register("lae", _Engine)
+
+
+@dataclass(frozen=True)
+class Executed:
+    """An executed notebook, the verdicts that it wrote, and the project files that it read."""
+
+    notebook: Path
+    verdicts: Path
+    reads: tuple[str, ...]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return dict(nbformat.read(self.notebook, as_version=4).metadata["lae"])
+
+
+def uses_gpu(values: dict[str, Any]) -> bool:
+    """Whether a notebook with these parameters runs on a GPU: it has a parameter `device` that says so."""
+    wanted = str(values.get("device", "cpu"))
+    if wanted != "auto":
+        return wanted.startswith("cuda")
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: Progress) -> Executed:
+    """Run `notebook` with `values`; `output` (and its `.verdicts` directory) appears only if all went well."""
+    output = output.resolve()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    gpu = uses_gpu(values)
+    record = {
+        "notebook": f"notebooks/{notebook.name}.md",
+        "parameters": values,
+        "commit": provenance.commit(notebook.root),
+        "versions": provenance.versions(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    overrides = {name: value for name, value in values.items() if value != notebook.parameters[name].default}
+    scratch = Path(tempfile.mkdtemp(prefix=f".{output.stem}-", dir=output.parent))
+    begun = time.perf_counter()
+    try:
+        with _kernel_environment(notebook.root, scratch), (scratch / "kernel.log").open("w") as kernel_log:
+            executed = execute_notebook(
+                notebook.read(),
+                str(scratch / "notebook.ipynb"),
+                parameters=overrides,
+                engine_name="lae",
+                kernel_name="python3",
+                progress_bar=False,
+                request_save_on_cell_execute=False,
+                cwd=notebook.root,
+                progress=progress,
+                kernel_log=kernel_log,
+            )
+        record |= {"seconds": round(time.perf_counter() - begun, 2), "device": provenance.device(gpu)}
+        nbformat.write(_tidied(executed, notebook, values, record), scratch / "notebook.ipynb")
+        verdicts = verdicts_beside(output)
+        shutil.rmtree(verdicts, ignore_errors=True)
+        (scratch / "verdicts").replace(verdicts)
+        (scratch / "notebook.ipynb").replace(output)
+        reads = tuple(sorted(set((scratch / "reads").read_text(encoding="utf-8").split("\n")) - {""}))
+    except PapermillExecutionError as error:
+        kept = notebook.root / "_build" / "failed" / f"{notebook.name}.ipynb"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        (scratch / "notebook.ipynb").replace(kept)
+        raise CellError(_describe(notebook, error, kept)) from None
+    except DeadKernelError:
+        said = (scratch / "kernel.log").read_text(encoding="utf-8", errors="replace")[-2000:].strip()
+        hint = "killed from outside, out of memory, or a crash in compiled code"
+        raise CellError(f"notebooks/{notebook.name}.md: its kernel died ({hint})\n{said}") from None
+    finally:
+        progress.close()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return Executed(output, verdicts, reads)
+
+
+def verdicts_beside(output: Path) -> Path:
+    return output.with_suffix(".verdicts")
+
+
+@contextlib.contextmanager
+def _kernel_environment(root: Path, scratch: Path) -> Iterator[None]:
+    """What the kernel sees in its environment, for as long as it lives."""
+    (scratch / "verdicts").mkdir()
+    (scratch / "reads").touch()
+    settings = {
+        "LAE_VERDICTS": str(scratch / "verdicts"),
+        "LAE_READS": str(scratch / "reads"),
+        "LAE_READS_ROOT": str(root),
+        "PYTHONSTARTUP": str(_STARTUP),
+        "PLOTLY_RENDERER": "plotly_mimetype",
+        "PYTHONHASHSEED": "0",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    threads = {name: os.environ.get(name, "1") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    before = dict(os.environ)
+    os.environ.update(settings | threads)
+    # Unknown parameters were refused already; papermill's own account of paths is not for the reader.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _tidied(executed: NotebookNode, notebook: Notebook, values: dict[str, Any], record: dict[str, Any]) -> NotebookNode:
+    """The notebook as a reader should get it: one parameters cell with the values that ran, no bars, no paths."""
+    cells = []
+    for cell in executed.cells:
+        tags = cell.metadata.get("tags", [])
+        if "injected-parameters" in tags:
+            continue
+        if "parameters" in tags:
+            lines = (notebook.parameters[name].line(value) for name, value in values.items())
+            cell.source = "\n".join(lines)
+        cell.metadata.pop("papermill", None)
+        if cell.cell_type == "code":
+            cell.outputs = _without_bars(cell.outputs)
+        cells.append(cell)
+    executed.cells = cells
+    executed.metadata.pop("papermill", None)
+    executed.metadata["lae"] = record
+    return executed
+
+
+def _without_bars(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Join the pieces of each stream; drop from stderr what was drawn over itself with a carriage return."""
+    joined: list[NotebookNode] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if output.output_type == "stream" and last and last.output_type == "stream" and last.name == output.name:
+            last.text += output.text
+        else:
+            joined.append(output)
+    for output in joined:
+        if output.output_type == "stream" and output.name == "stderr":
+            lines = output.text.split("\n")
+            output.text = "\n".join(line for line in lines if "\r" not in line).strip("\n")
+    return [output for output in joined if output.output_type != "stream" or output.text]
+
+
+def _describe(notebook: Notebook, error: PapermillExecutionError, kept: Path) -> str:
+    cell = "\n".join(f"    {line}" for line in error.source.splitlines())
+    shown = os.path.relpath(kept)
+    return (
+        f"notebooks/{notebook.name}.md failed in this cell:\n\n{cell}\n\n{error}\n"
+        f"{error.ename}: {error.evalue}\nThe notebook as far as it got: {shown}"
+    )

@@ -1,0 +1,211 @@
+"""The notebooks of the book, their parameters, and the values that a profile gives them.
+
+A notebook is a MyST text file `notebooks/<part>/<name>.md`. Exactly one of its code cells is tagged `parameters`; each
+line of that cell reads `name: type = value  # help`. A profile is a directory `ci/profiles/<profile>/` of flat YAML
+files, one a notebook, that override some of these values. Everything is checked here, before a kernel starts, because
+papermill only warns about a parameter that does not exist.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import yaml
+from nbformat import NotebookNode
+
+PROFILES = ("smoke", "cpu", "paper")
+TYPES = ("int", "float", "str", "bool", "list[int]", "list[float]", "list[str]")
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+class NotebookError(ValueError):
+    """A notebook, profile, parameter or value that cannot be run; the message says what would be accepted."""
+
+
+def project_root(start: Path | None = None) -> Path:
+    """The checkout to work in: the one around the current directory, else the one that this package came from."""
+    here = (start or Path.cwd()).resolve()
+    for candidate in (here, *here.parents, Path(__file__).resolve().parents[2]):
+        if (candidate / "_toc.yml").is_file() and (candidate / "notebooks").is_dir():
+            return candidate
+    raise NotebookError(
+        f"no notebooks found: {here} is not inside a checkout of lae (a directory with _toc.yml and notebooks/)"
+    )
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of the parameters cell."""
+
+    name: str
+    type: str
+    default: Any
+    help: str
+
+    def from_text(self, text: str) -> Any:
+        """The value that `-p NAME TEXT` means, read by this parameter's declared type."""
+        if self.type == "str":
+            return text
+        if self.type.startswith("list["):
+            inner = text.strip().removeprefix("[").removesuffix("]")
+            item = Parameter(self.name, self.type[5:-1], None, "")
+            try:
+                return [item.from_text(part.strip().strip("'\"")) for part in inner.split(",") if part.strip()]
+            except NotebookError:
+                raise self._refuse(text) from None
+        try:
+            if self.type == "bool":
+                return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text.strip().lower()]
+            return int(text) if self.type == "int" else float(text)
+        except (KeyError, ValueError):
+            raise self._refuse(text) from None
+
+    def check(self, value: Any, source: str) -> Any:
+        """`value` as this parameter's type (an int will do for a float), or an error that names `source`."""
+        if self.type.startswith("list["):
+            item = Parameter(self.name, self.type[5:-1], None, "")
+            if isinstance(value, list):
+                return [item.check(element, source) for element in value]
+        elif self.type == "float" and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        elif type(value).__name__ == self.type:
+            return value
+        raise self._refuse(value, source)
+
+    def _refuse(self, value: Any, source: str = "") -> NotebookError:
+        hints = {
+            "float": "a number such as 0.5 (in YAML write 1.0e-3: it reads 1e-3 as text)",
+            "int": "a whole number such as 3",
+            "bool": "true or false",
+            "str": "text",
+        }
+        hint = hints.get(self.type, f"a list such as {'a,b' if self.type == 'list[str]' else '1,2'}")
+        where = f"{source}: " if source else ""
+        return NotebookError(f"{where}parameter {self.name!r} is {self.type}, {value!r} is not: give {hint}")
+
+    def line(self, value: Any) -> str:
+        """The line of a parameters cell that sets this parameter to `value`."""
+        return f"{self.name}: {self.type} = {value!r}" + (f"  # {self.help}" if self.help else "")
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A text notebook of the checkout at `root`; `name` is its path under `notebooks/` without the suffix."""
+
+    root: Path
+    name: str
+
+    @property
+    def path(self) -> Path:
+        return self.root / "notebooks" / f"{self.name}.md"
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    def read(self) -> NotebookNode:
+        return jupytext.reads(self.text, fmt="md:myst")
+
+    @cached_property
+    def title(self) -> str:
+        headings = (line for line in self.text.splitlines() if line.startswith("# "))
+        return next(headings, self.name).removeprefix("# ").strip()
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        cells = [cell for cell in self.read().cells if "parameters" in cell.metadata.get("tags", [])]
+        if len(cells) != 1 or cells[0].cell_type != "code":
+            raise NotebookError(
+                f"{self._shown} has {len(cells)} cells tagged `parameters`; it needs exactly one, a code cell"
+            )
+        return {parameter.name: parameter for parameter in _parse_parameters(cells[0].source, self._shown)}
+
+    @property
+    def _shown(self) -> str:
+        return self.path.relative_to(self.root).as_posix()
+
+    def profile_values(self, profile: str) -> dict[str, Any]:
+        """What `profile` overrides in this notebook, checked; nothing if it has no file there."""
+        accepted = profiles(self.root)
+        if profile not in accepted:
+            raise NotebookError(f"unknown profile {profile!r}: choose from {', '.join(accepted)}")
+        file = self.root / "ci" / "profiles" / profile / f"{self.name}.yml"
+        if not file.is_file():
+            return {}
+        shown = file.relative_to(self.root).as_posix()
+        values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        if not isinstance(values, dict):
+            raise NotebookError(f"{shown} must be a flat list of `name: value` lines")
+        return {name: self._known(name, shown).check(value, shown) for name, value in values.items()}
+
+    def values(self, profile: str, overrides: dict[str, str] | None = None) -> dict[str, Any]:
+        """Every parameter's effective value: the default, then the profile's, then the `-p` texts."""
+        values = {name: parameter.default for name, parameter in self.parameters.items()}
+        values |= self.profile_values(profile)
+        return values | {name: self._known(name, "-p").from_text(text) for name, text in (overrides or {}).items()}
+
+    def _known(self, name: str, source: str) -> Parameter:
+        if name not in self.parameters:
+            accepted = ", ".join(self.parameters) or "none at all"
+            raise NotebookError(f"{source}: {self._shown} has no parameter {name!r}; it takes {accepted}")
+        return self.parameters[name]
+
+
+def _parse_parameters(source: str, shown: str) -> list[Parameter]:
+    comments = {
+        token.start[0]: token.string.lstrip("# ").strip()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    parameters = []
+    for statement in ast.parse(source).body:
+        problem = f"{shown}, parameters cell, line {statement.lineno}: write `name: type = value  # help` on one line"
+        one_line = statement.lineno == statement.end_lineno
+        if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and one_line):
+            raise NotebookError(problem)
+        kind = ast.unparse(statement.annotation)
+        if kind not in TYPES or statement.value is None:
+            raise NotebookError(f"{problem}; the type is one of {', '.join(TYPES)}")
+        try:
+            default = ast.literal_eval(statement.value)
+        except ValueError:
+            raise NotebookError(f"{problem}; the value is a literal, anything derived goes in the next cell") from None
+        parameter = Parameter(statement.target.id, kind, default, comments.get(statement.lineno, ""))
+        parameter.check(default, f"{shown}, default")
+        parameters.append(parameter)
+    return parameters
+
+
+def profiles(root: Path) -> list[str]:
+    """The three standing profiles and any further directory in `ci/profiles/`."""
+    directory = root / "ci" / "profiles"
+    extra = sorted(entry.name for entry in directory.iterdir() if entry.is_dir()) if directory.is_dir() else []
+    return [*PROFILES, *(name for name in extra if name not in PROFILES)]
+
+
+def all_notebooks(root: Path) -> list[Notebook]:
+    base = root / "notebooks"
+    paths = (path.relative_to(base).with_suffix("") for path in base.rglob("*.md"))
+    return [Notebook(root, path.as_posix()) for path in sorted(paths) if ".ipynb_checkpoints" not in path.parts]
+
+
+def find_notebook(text: str, root: Path) -> Notebook:
+    """The notebook that `text` names: a path from here or from the checkout, `part/name`, or a unique `name`."""
+    notebooks = all_notebooks(root)
+    for candidate in (Path(text), root / text, root / "notebooks" / text):
+        for notebook in notebooks:
+            if candidate.with_suffix(".md").resolve() == notebook.path.resolve():
+                return notebook
+    stem = text.removesuffix(".md")
+    matches = [notebook for notebook in notebooks if notebook.name.split("/")[-1] == stem]
+    if len(matches) == 1:
+        return matches[0]
+    known = "\n  ".join(notebook.name for notebook in (matches or notebooks))
+    raise NotebookError(f"{'ambiguous' if matches else 'unknown'} notebook {text!r}; there are:\n  {known}")

@@ -1,0 +1,45 @@
+"""The page *Run times and environment*, written from what the executed notebooks carry with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lae_core.book.notebooks import Notebook
+
+if TYPE_CHECKING:
+    from lae_core.book.build import Stage
+
+_HEAD = """# Run times and environment
+
+Every number and figure in this book comes from a notebook that was executed to make it.
+This page lists those executions. It is written by the build from what each executed notebook recorded about itself.
+
+"""
+
+
+def write(stage: Stage) -> None:
+    """Write `book/run_times.md` into the staged tree."""
+    records = {name: done.metadata for name, done in stage.executed.items()}
+    lines = [_HEAD, f"Profile: `{stage.profile}`.\n"]
+    lines += ["```{list-table} Executed notebooks", ":name: tab-run-times", ":header-rows: 1", ""]
+    lines += _row("notebook", "seconds", "executed (UTC)", "commit", "hardware")
+    for name, record in records.items():
+        title = Notebook(stage.root, name).title
+        when = record["started"].replace("T", " ").removesuffix("+00:00")
+        link = f"[{title}](../notebooks/{name}.ipynb)"
+        lines += _row(link, f"{record['seconds']:.1f}", when, f"`{record['commit']}`", record["device"])
+    total = sum(record["seconds"] for record in records.values())
+    lines += _row("all", f"{total:.1f}", "", "", "") + ["```", ""]
+    lines += ["## Versions", "", "```{list-table} Package versions", ":name: tab-versions", ":header-rows: 1", ""]
+    lines += _row("package", "version")
+    packages = sorted({package for record in records.values() for package in record["versions"]})
+    for package in packages:
+        found = sorted({record["versions"].get(package, "absent") for record in records.values()})
+        lines += _row(package, ", ".join(found))
+    lines += ["```", "", "`constraints.txt` in the checkout pins these and all the others."]
+    (stage.source / "book" / "run_times.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _row(*cells: str) -> list[str]:
+    first, *rest = cells
+    return [f"* - {first}", *(f"  - {cell}" for cell in rest)]
