@@ -58,14 +58,20 @@ def assert_zero(expression: Expr, what: str) -> None:
         raise AssertionError(f"{what}: {left} is left where 0 was expected")
 
 
-def assert_never_negative(f: Expr, x: Symbol, what: str) -> None:
-    """f(x) ≥ 0 for every x ≥ 0, because f(0) = 0 and f′ is not negative there. x must be a nonnegative symbol."""
+def assert_never_negative(f: Expr, x: Symbol, what: str, depth: int = 3) -> None:
+    """f(x) ≥ 0 for every x ≥ 0: f(0) = 0 and its slope is never negative, by its sign or by this same argument.
+
+    x must be a nonnegative symbol.
+    """
     if not x.is_nonnegative:
         raise ValueError(f"x={x}: declare the symbol nonnegative=True, the argument holds only there")
     assert_zero(f.subs(x, 0), f"{what}: the value at 0")
     slope = simplify(diff(f, x))
-    if not slope.is_nonnegative:
+    if slope.is_nonnegative:
+        return
+    if depth == 0:
         raise AssertionError(f"{what}: sympy cannot show that the slope {slope} is never negative")
+    assert_never_negative(slope, x, f"{what}, its slope", depth - 1)
 
 
 def assert_operator(
