@@ -1,0 +1,146 @@
+"""Records as data frames, and as one small text file an experiment that can be committed and compared line by line.
+
+The file's first line says what all runs share, each further line is one run: what differs in its config and origin, its
+result with floats to six digits, and a checksum. Lines are sorted by config, so that adding runs adds lines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import numbers
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lae_core.runs.files import store_error
+from lae_core.runs.records import Record
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+DIGITS = 6
+PARTS = ("config", "result", "provenance")
+
+
+def to_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """One row a record, with columns `key`, `config.…`, `result.…`, `provenance.…`, one level deep.
+
+    A column of one kind of number has that dtype; any other keeps its Python values, with `pandas.NA` where a record
+    has no such field (as records of an older schema may not).
+    """
+    import pandas as pd
+
+    records = list(records)
+    rows = [
+        {"key": record.key}
+        | {f"{part}.{name}": value for part in PARTS for name, value in getattr(record, part).items()}
+        for record in records
+    ]
+    names = list(dict.fromkeys(name for row in rows for name in row)) or ["key"]
+    columns: dict[str, Any] = {}
+    for name in names:
+        values = [row.get(name, pd.NA) for row in rows]
+        kinds = {type(value) for value in values}
+        plain = len(kinds) == 1 and kinds <= {bool, int, float}
+        columns[name] = pd.Series(values, dtype=kinds.pop().__name__ if plain else object)
+    return pd.DataFrame(columns)
+
+
+def from_frame(frame: pd.DataFrame) -> list[Record]:
+    """The records that `to_frame` laid out, in the order of the frame."""
+    import pandas as pd
+
+    if "key" not in frame:
+        raise ValueError(f"columns {list(frame)[:5]}…: expected one called 'key', as `to_frame` gives")
+    records = []
+    for row in frame.to_dict("records"):
+        parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
+        for name, value in row.items():
+            part, _, inner = str(name).partition(".")
+            if inner and part in parts and value is not pd.NA:
+                parts[part][inner] = value.item() if hasattr(value, "item") else value
+        records.append(Record(str(row["key"]), **parts))
+    return records
+
+
+def export(records: Iterable[Record], path: str | Path, *, experiment: str) -> int:
+    """Write the records of an experiment to one file; returns how many. The same records give the same bytes."""
+    unique = {record.key: record for record in records}
+    ordered = sorted(unique.values(), key=lambda record: (_line(record.config), record.key))
+    origins = [rounded(record.provenance) for record in ordered]
+    shared = {"config": _shared([record.config for record in ordered]), "provenance": _shared(origins)}
+    lines = [_line({"experiment": experiment, "format": FORMAT, "runs": len(ordered), "shared": shared})]
+    for record, origin in zip(ordered, origins, strict=True):
+        body = {
+            "key": record.key,
+            "config": _rest(record.config, shared["config"]),
+            "result": rounded(record.result),
+            "provenance": _rest(origin, shared["provenance"]),
+        }
+        lines.append(_line(body | {"check": _check(body)}))
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.part")
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        temporary.replace(target)
+    except OSError as error:
+        raise store_error("write", target, error) from error
+    return len(ordered)
+
+
+def read_export(path: str | Path) -> list[Record]:
+    """The records of an exported file. A line that was cut short or edited is an error that names it."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    try:
+        head = json.loads(lines[0])
+        shared, count = head["shared"], head["runs"]
+    except (IndexError, ValueError, KeyError, TypeError):
+        raise ValueError(f"{path}: the first line is not the head of an exported experiment") from None
+    if head.get("format") != FORMAT:
+        raise ValueError(f"{path}: format {head.get('format')!r}, this version reads {FORMAT}")
+    records = []
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            body = json.loads(line)
+            check = body.pop("check")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ValueError(f"{path}, line {number}: not a record") from None
+        if check != _check(body):
+            raise ValueError(f"{path}, line {number}: checksum does not match, the line was edited by hand")
+        parts = {part: shared[part] | body[part] for part in ("config", "provenance")}
+        records.append(Record(body["key"], result=body["result"], **parts))
+    if len(records) != count:
+        raise ValueError(f"{path}: {len(records)} records where the first line says {count}")
+    return records
+
+
+def rounded(value: Any) -> Any:
+    """The same value with every float to six significant digits."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(part) for part in value]
+    if isinstance(value, numbers.Real) and not isinstance(value, int) and math.isfinite(value):
+        return float(f"{float(value):.{DIGITS}g}")
+    return value
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _check(body: Any) -> str:
+    return hashlib.sha256(_line(body).encode()).hexdigest()[:12]
+
+
+def _shared(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    first = parts[0] if parts else {}
+    return {name: value for name, value in first.items() if all(name in p and p[name] == value for p in parts)}
+
+
+def _rest(part: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in part.items() if name not in shared}
