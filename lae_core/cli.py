@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -20,10 +21,46 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op = kinds.add_parser("operator", help="logavgexp against mean, logsumexp, logavgexp-pytorch and timm")
     op.add_argument("--threads", type=int, default=1, help="torch threads (default 1)")
     op.add_argument("--rounds", type=int, default=15, help="interleaved rounds; the best of them counts (default 15)")
+    op.add_argument("--t", type=float, default=1.0, help="temperature (default 1)")
     op.add_argument("--quick", action="store_true", help="one shape, float32, eager only")
     op.add_argument("--resnet50", action="store_true", help="also time a ResNet-50 training step at 224 px")
     op.add_argument("--json", metavar="FILE", help="write the table to FILE as JSON ('-' for the screen)")
     op.set_defaults(run=_bench_operator)
+    sw = kinds.add_parser("sweep", help="speed-up of two workers over one, and the overhead of a run")
+    sw.add_argument("--runs", type=int, default=16, help="training runs for the speed-up (default 16)")
+    sw.add_argument("--trivial", type=int, default=1000, help="trivial runs for the overhead (default 1000)")
+    sw.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
+    sw.set_defaults(run=_bench_sweep)
+
+
+def _bench_sweep(args: argparse.Namespace) -> int:
+    from lae_core.bench import sweep
+
+    return sweep.main(args)
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    from lae_core.runs import commands
+
+    return commands.main(args)
+
+
+def _add_sweep(commands: argparse._SubParsersAction) -> None:
+    sweep = commands.add_parser(
+        "sweep",
+        help="run every training run of a plan that is not recorded yet",
+        description="Run what a plan names and the store has no record of, here or on a cluster. Starting it again "
+        "after anything went wrong resumes it; several at once on one store share the work.",
+    )
+    sweep.add_argument("plan", metavar="PLAN", help="YAML file with `base` (fields of RunConfig) and `grid` (lists)")
+    sweep.add_argument("--store", default=os.environ.get("LAE_RUNS", "runs"), help="directory of the records "
+                       "(default $LAE_RUNS, else runs)")
+    sweep.add_argument("--where", metavar="W", help="local, local(workers=2), inline, tcp://host:port, a scheduler file, "
+                       "or slurm(jobs=8, gpus=1, queue=Q, …) (default $LAE_WHERE, else local)")
+    sweep.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a field of all runs")
+    sweep.add_argument("--export", metavar="FILE", help="then write the plan's records to one text file")
+    sweep.add_argument("--dry-run", action="store_true", help="only list what would run")
+    sweep.set_defaults(run=_sweep)
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
@@ -59,6 +96,17 @@ def _add_book(commands: argparse._SubParsersAction) -> None:
     book.set_defaults(run=lambda args: _book_commands().book(args))
 
 
+def _add_doctor(commands: argparse._SubParsersAction) -> None:
+    doctor = commands.add_parser("doctor", help="what this machine has: versions, devices, precision, data, browser")
+    doctor.set_defaults(run=_doctor)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from lae_core.book import doctor
+
+    return doctor.main(args)
+
+
 def _book_commands() -> ModuleType:
     from lae_core.book import commands
 
@@ -90,6 +138,7 @@ def parser() -> argparse.ArgumentParser:
         _add_run,
         _add_params,
         _add_book,
+        _add_doctor,
         _add_data,
         _add_bench,
     ):

@@ -26,11 +26,12 @@ from typing import Any
 import nbformat
 import yaml
 
-from lae_core.book import run_times
+from lae_core.book import provenance, run_times
 from lae_core.book.cache import PACKAGE, Cache
 from lae_core.book.execute import CellError, Executed, uses_gpu
 from lae_core.book.notebooks import Notebook, NotebookError
 from lae_core.book.progress import Silent
+from lae_core.book.sphinx_ext import repository_url
 
 
 class BuildError(RuntimeError):
@@ -148,10 +149,16 @@ def stage_pages(root: Path, source: Path, profile: str, executed: dict[str, Exec
 
 def render(root: Path, source: Path, html: Path, profile: str) -> None:
     """Jupyter Book 1: `_config.yml` and `_toc.yml` become Sphinx settings; warnings are fatal."""
+    from jupyter_book.config import get_final_config
     from jupyter_book.sphinx import REDIRECT_TEXT, build_sphinx
 
+    config, _ = get_final_config(
+        user_yaml=root / "_config.yml", sourcedir=source, cli_config={"latex_individualpages": False}
+    )
     overrides = {
         "latex_individualpages": False,
+        # thebe wants a server, and its script is written twice into each page, which is an error there.
+        "extensions": [name for name in config["extensions"] if name != "sphinx_thebe"],
         "external_toc_path": str(root / "_toc.yml"),
         "nitpicky": True,
         "lae_profile": profile,
@@ -201,4 +208,7 @@ def _fingerprint(root: Path, source: Path) -> dict[str, str]:
     """All that rendering depends on: staged pages, settings, and the package (its docstrings are pages too)."""
     files = [path for path in source.rglob("*") if path.is_file()] + sorted(PACKAGE.rglob("*.py"))
     files += [path for path in (root / "_config.yml", root / "_toc.yml", root / "constraints.txt") if path.is_file()]
-    return {os.path.relpath(path, root): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(files)}
+    digests = {
+        os.path.relpath(path, root): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(files)
+    }
+    return digests | {"commit": provenance.commit(root), "repository": repository_url()}

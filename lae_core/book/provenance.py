@@ -1,4 +1,4 @@
-"""What a page says about where its numbers come from: commit, versions, device."""
+"""What a page says about where its numbers come from: commit of the whole checkout, versions, device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
+from lae_core.runs.provenance import accelerator, processor
+
 # The packages whose version can change a number or a figure on a page.
 PACKAGES = ("torch", "numpy", "scipy", "pandas", "sympy", "mpmath", "scikit-learn", "matplotlib", "seaborn", "plotly")
 
@@ -15,10 +17,10 @@ PACKAGES = ("torch", "numpy", "scipy", "pandas", "sympy", "mpmath", "scikit-lear
 def commit(root: Path) -> str:
     """The short commit of the checkout, `+` added if tracked files differ from it; "unknown" outside git."""
     try:
-        run = functools.partial(subprocess.run, cwd=root, capture_output=True, text=True, check=True)
-        head = run(["git", "rev-parse", "--short=10", "HEAD"]).stdout.strip()
-        changed = run(["git", "status", "--porcelain", "--untracked-files=no"]).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
+        git = functools.partial(subprocess.run, cwd=root, capture_output=True, text=True, check=True, timeout=30)
+        head = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+        changed = git(["git", "status", "--porcelain", "--untracked-files=no"]).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
         return "unknown"
     return head + ("+" if changed else "")
 
@@ -34,22 +36,6 @@ def versions() -> dict[str, str]:
     return found
 
 
-@functools.cache
-def processor() -> str:
-    """The CPU's own name where the system tells it, its architecture elsewhere."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def device(gpu: bool) -> str:
     """The hardware that a notebook ran on: the GPU's name if it asked for one, else the CPU's."""
-    if gpu:
-        import torch
-
-        return torch.cuda.get_device_name(0)
-    return processor()
+    return (accelerator() if gpu else None) or processor()

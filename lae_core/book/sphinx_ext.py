@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import json
+import os
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -49,28 +51,43 @@ def _footer(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
 
 
 def provenance_html(record: dict[str, Any] | None, profile: str, commit: str) -> str:
-    """The footer of a page: of an executed notebook from its `record`, of a prose page from the build."""
+    """The footer of a page: of an executed notebook from its `record`, of any other page from the build."""
     if record is None:
-        rows = [("page", "text, nothing executed"), ("book", f"profile {profile}, commit {commit}")]
+        versions = {name: metadata.version(name) for name in ("jupyter-book", "sphinx")}
+        rows = [("executed", "no notebook of its own"), ("profile", f"{profile} (the book's)"), ("commit", commit)]
+        command = f"lae book --profile {profile}"
     else:
-        versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-        rows = [
-            ("profile", record["profile"]),
-            ("commit", record["commit"]),
-            ("executed", f"{record['started'].replace('T', ' ')}, {record['seconds']:.1f} s"),
-            ("device", record["device"]),
-            ("versions", versions),
-            ("rerun", f"lae run {record['notebook']} --profile {record['profile']}"),
-        ]
-    cells = "".join(
-        f"<dt>{name}</dt><dd>{f'<code>{html.escape(text)}</code>' if name == 'rerun' else html.escape(text)}</dd>"
-        for name, text in rows
-    )
+        versions = record["versions"]
+        when = record["started"].replace("T", " ").replace("+00:00", " UTC")
+        rows = [("executed", f"{when}, in {record['seconds']:.1f} s"), ("profile", record["profile"])]
+        rows += [("commit", record["commit"]), ("device", record["device"])]
+        command = f"lae run {record['notebook']} --profile {record['profile']}"
+    rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items())))
+    cells = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in rows)
+    cells += f"<dt>run it again</dt><dd><code>{html.escape(command)}</code></dd>"
     return f'<aside class="lae-provenance" aria-label="How this page was made"><dl>{cells}</dl></aside>'
 
 
-def _commit(app: Sphinx, config: Any) -> None:
+def _source_button(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """A link to the page's text in the repository, where the build knows of one and the file is in the checkout."""
+    repository, path = app.config.lae_repository, Path(f"{pagename}.md")
+    if repository and doctree is not None and (Path(app.config.lae_root) / path).is_file():
+        revision = app.config.lae_commit.removesuffix("+")
+        url = f"{repository}/blob/{revision}/{path.as_posix()}"
+        button = {"type": "link", "url": url, "tooltip": "Source of this page", "icon": "fas fa-code", "text": "Source"}
+        context["header_buttons"].append(button | {"label": "source-file-button"})
+
+
+def repository_url() -> str:
+    """Where the sources are published: known on GitHub's runners, or told by $LAE_REPOSITORY; else no links to them."""
+    told = os.environ.get("LAE_REPOSITORY")
+    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    return told.rstrip("/") if told else f"{server}/{name}" if server and name else ""
+
+
+def _settings(app: Sphinx, config: Any) -> None:
     config.lae_commit = provenance.commit(Path(config.lae_root))
+    config.lae_repository = repository_url()
     config.html_static_path.append(str(Path(plotly.__file__).parent / "package_data" / "plotly.min.js"))
 
 
@@ -78,7 +95,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("lae_profile", "", "html")
     app.add_config_value("lae_root", "", "")
     app.add_config_value("lae_commit", "unknown", "")
-    app.connect("config-inited", _commit)
+    app.add_config_value("lae_repository", "", "")
+    app.connect("config-inited", _settings)
     app.connect("html-page-context", _scripts)
     app.connect("html-page-context", _footer)
+    app.connect("html-page-context", _source_button, priority=900)  # after the theme has made its own buttons
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,212 @@
+"""The built book in a real browser: find or install Chromium, open every page from disk, and list what is wrong.
+
+Each page is opened twice, wide and light, then narrow and dark, with the network off. A problem is a line of text that
+names the page. The checks: requests that would leave the machine, console errors, links inside the book that lead
+nowhere, images that do not load, mathematics left as source, and pages wider than the screen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+class BrowserError(RuntimeError):
+    """No browser, and no way to get one; the message says what to install."""
+
+
+def find_browser() -> str | None:
+    """Chromium or Chrome: `$LAE_BROWSER` if set, else the first of the usual names on the path."""
+    chosen = os.environ.get("LAE_BROWSER")
+    if chosen:
+        if not shutil.which(chosen):
+            raise BrowserError(f"LAE_BROWSER={chosen!r} is not a program; set it to a Chromium or Chrome, or unset it")
+        return shutil.which(chosen)
+    return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+def ensure_browser() -> str:
+    """`find_browser`, else install Debian's chromium where we may, else say what to do."""
+    found = find_browser()
+    if found:
+        return found
+    advice = "install Chromium or Chrome and put it on the path, or name it in LAE_BROWSER"
+    if not (shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0):
+        raise BrowserError(
+            f"no browser found ({', '.join(NAMES)}), and installing one needs apt-get and root: {advice}"
+        )
+    quiet = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "capture_output": True, "text": True}
+    for command in (["update"], ["install", "-y", "--no-install-recommends", "chromium", "fonts-dejavu-core"]):
+        done = subprocess.run(["apt-get", "-q", *command], **quiet)  # type: ignore[call-overload]
+        if done.returncode:
+            raise BrowserError(f"`apt-get {' '.join(command)}` failed: {advice}\n{done.stderr[-2000:]}")
+    found = find_browser()
+    if not found:
+        raise BrowserError(f"apt-get installed chromium, yet none of {', '.join(NAMES)} is on the path: {advice}")
+    return found
+
+
+@dataclass(frozen=True)
+class View:
+    """How a page is looked at."""
+
+    name: str
+    width: int
+    height: int
+    theme: str
+
+
+VIEWS = (View("desktop", 1280, 900, "light"), View("phone", 390, 844, "dark"))
+
+
+@contextmanager
+def browser_page(view: View, requests: list[str], errors: list[str]) -> Iterator[Any]:
+    """A page of a fresh browser that has no network; what it asks for and complains about is appended to the lists."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=ensure_browser(), args=FLAGS)
+        try:
+            context = browser.new_context(
+                viewport={"width": view.width, "height": view.height}, color_scheme=view.theme, offline=True
+            )
+            page = context.new_page()
+            page.on("request", lambda request: requests.append(request.url))
+            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.on("requestfailed", lambda request: errors.append(f"could not load {request.url}"))
+            yield page
+        finally:
+            browser.close()
+
+
+# Runs in the page once mathematics has been typeset.
+_PROBE = """() => {
+  const visible = (node) => node.parentElement && node.parentElement.offsetParent !== null;
+  const walker = document.createTreeWalker(document.querySelector("article, .bd-article, body"), NodeFilter.SHOW_TEXT);
+  const raw = [];
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (node.parentElement.closest("pre, code, script, style, mjx-container, .lae-plotly")) continue;
+    if (/\\\\[a-zA-Z]{2,}|\\\\[()\\[\\]]|\\$\\$/.test(node.textContent) && visible(node)) {
+      raw.push(node.textContent.trim().slice(0, 60));
+    }
+  }
+  const broken = document.querySelectorAll("mjx-merror, [data-mjx-error]");
+  for (const error of broken) raw.push(error.textContent.slice(0, 60));
+  const images = Array.from(document.images).filter((image) => image.complete && image.naturalWidth === 0);
+  const drawn = (place) => place.querySelector("svg.main-svg");
+  const undrawn = Array.from(document.querySelectorAll(".lae-plotly")).filter((place) => !drawn(place));
+  const root = document.documentElement;
+  const edge = root.clientWidth + 1;
+  const wide = Array.from(document.querySelectorAll("article *, .bd-article *"))
+    .filter((node) => node.getBoundingClientRect().right > edge + 1).slice(0, 3)
+    .map((node) => `${node.tagName.toLowerCase()}.${node.className}`.slice(0, 60));
+  return {
+    raw, wide,
+    images: images.map((image) => image.getAttribute("src")),
+    undrawn: undrawn.length,
+    overflow: root.scrollWidth > edge ? root.scrollWidth - root.clientWidth : 0,
+    links: Array.from(document.querySelectorAll("a[href]"), (link) => link.href),
+    ids: Array.from(document.querySelectorAll("[id], a[name]"), (node) => node.id || node.name),
+    theme: root.dataset.theme,
+  };
+}"""
+
+
+def check_book(html: Path) -> list[str]:
+    """Every problem found on any page under `html`; an empty list means that the book works offline as it should."""
+    html = html.resolve()
+    found_pages = sorted(path for path in html.rglob("*.html") if "_static" not in path.relative_to(html).parts)
+    sends_on = {path: _refresh_target(path) for path in found_pages}
+    pages = [path for path in found_pages if sends_on[path] is None]
+    if not pages:
+        return [f"{html}: there are no pages"]
+    problems = [
+        f"{path.relative_to(html).as_posix()}: sends the reader on to {target}, which does not exist"
+        for path, target in sends_on.items()
+        if target is not None and not (path.parent / target).is_file()
+    ]
+    targets: dict[Path, set[str]] = {}
+    links: dict[Path, list[str]] = {}
+    for view in VIEWS:
+        requests: list[str] = []
+        errors: list[str] = []
+        with browser_page(view, requests, errors) as page:
+            for path in pages:
+                where = f"{path.relative_to(html).as_posix()} ({view.name}, {view.theme})"
+                requests.clear()
+                errors.clear()
+                found = _probe(page, path)
+                problems += [
+                    f"{where}: request to {url}" for url in requests if not url.startswith(("file:", "data:", "blob:"))
+                ]
+                problems += [f"{where}: console error: {error}" for error in errors]
+                problems += [f"{where}: mathematics left as source: {text!r}" for text in found["raw"]]
+                problems += [f"{where}: image does not load: {image}" for image in found["images"]]
+                if found["undrawn"]:
+                    problems.append(f"{where}: {found['undrawn']} interactive figures are not drawn")
+                if found["overflow"]:
+                    wide = ", ".join(found["wide"])
+                    problems.append(f"{where}: {found['overflow']} px wider than the screen ({wide})")
+                targets[path], links[path] = set(found["ids"]), found["links"]
+    return problems + _broken_links(html, links, targets)
+
+
+# Mathematics typeset, pictures decoded (those below the fold too), interactive figures drawn.
+_READY = """async () => {
+  if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
+  for (const image of document.images) image.loading = "eager";
+  await Promise.all(Array.from(document.images, (image) => image.decode().catch(() => 0)));
+  const places = Array.from(document.querySelectorAll(".lae-plotly"));
+  const undrawn = () => places.some((place) => !place.querySelector("svg.main-svg"));
+  for (let wait = 0; wait < 100 && undrawn(); wait++) await new Promise((resolve) => setTimeout(resolve, 100));
+}"""
+
+
+def _refresh_target(path: Path) -> str | None:
+    """Where a page that only sends the reader on leads to."""
+    text = path.read_text(encoding="utf-8")[:2000]
+    match = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', text, re.IGNORECASE)
+    return match.group(1) if match else None
+
+
+def _probe(page: Any, path: Path) -> dict[str, Any]:
+    page.goto(path.as_uri(), wait_until="load")
+    page.evaluate(_READY)
+    return page.evaluate(_PROBE)
+
+
+def _broken_links(html: Path, links: dict[Path, list[str]], targets: dict[Path, set[str]]) -> list[str]:
+    problems = []
+    for path, hrefs in links.items():
+        for href in sorted(set(hrefs)):
+            parts = urlsplit(href)
+            if parts.scheme != "file":
+                continue
+            target = Path(unquote(parts.path))
+            where = f"{path.relative_to(html).as_posix()}: link to {os.path.relpath(target, html)}"
+            if not target.is_relative_to(html) or not target.is_file():
+                problems.append(f"{where}, which does not exist")
+            elif parts.fragment and target in targets and unquote(parts.fragment) not in targets[target]:
+                problems.append(f"{where}#{parts.fragment}, but that page has no such place")
+    return problems

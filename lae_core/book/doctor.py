@@ -1,0 +1,130 @@
+"""`lae doctor`: what this machine can do, and what is missing for which purpose. Reports; changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from lae_core.book import provenance
+from lae_core.book.browser import BrowserError, find_browser
+from lae_core.book.notebooks import NotebookError, project_root
+
+_NEEDED = (3, 11)
+_ROOMY = 10e9  # bytes: the environment is 7 GB
+_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+OK, NOTE, BAD = "ok", "--", "!!"
+Line = tuple[str, str, str]  # mark, what, finding
+
+
+def findings() -> Iterator[Line]:
+    yield from _software()
+    yield from _devices()
+    yield from _data_sets()
+    yield from _disk()
+    yield from _browser()
+
+
+def _software() -> Iterator[Line]:
+    good = sys.version_info >= _NEEDED
+    needs = "" if good else f", {'.'.join(map(str, _NEEDED))} or newer is needed"
+    yield OK if good else BAD, "Python", platform.python_version() + needs
+    pins = _pins()
+    for name in ("torch", "torchvision", "jupyter-book", "papermill", "jupytext"):
+        try:
+            found = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield BAD, name, "not installed: `make env`"
+            continue
+        same = pins.get(name, found) == found.split("+")[0]
+        yield OK if same else NOTE, name, found if same else f"{found}, the book is made with {pins[name]}"
+
+
+def _pins() -> dict[str, str]:
+    try:
+        lines = (project_root() / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    except (NotebookError, OSError):
+        return {}
+    return dict(line.split("==", 1) for line in lines if "==" in line)
+
+
+def _devices() -> Iterator[Line]:
+    yield OK, "CPU", f"{provenance.processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads"
+    if not torch.cuda.is_available():
+        yield NOTE, "GPU", "none that torch can use: `smoke` and `cpu` need none, `paper` does"
+    devices = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    for index, name in enumerate(devices[1:]):
+        about = torch.cuda.get_device_properties(index)
+        yield OK, name, f"{about.name}, {about.total_memory / 2**30:.0f} GiB"
+    for name in devices:
+        able = {str(dtype).removeprefix("torch."): _works(name, dtype) for dtype in _DTYPES}
+        refused = [dtype for dtype, works in able.items() if not works]
+        found = ", ".join(dtype for dtype, works in able.items() if works)
+        yield (
+            NOTE if refused else OK,
+            f"precision on {name}",
+            found + (f"; not {', '.join(refused)}" if refused else ""),
+        )
+
+
+def _works(device: str, dtype: torch.dtype) -> bool:
+    """Whether the operator really runs there, forwards and backwards."""
+    from lae_core import logavgexp
+
+    try:
+        z = torch.linspace(-1, 1, 16, device=device).to(dtype).requires_grad_()
+        logavgexp(z, 2.0).backward()
+        return z.grad is not None and bool(torch.isfinite(z.grad).all())
+    except RuntimeError:
+        return False
+
+
+def _data_sets() -> Iterator[Line]:
+    from lae_core.training.data import data_root, load
+    from lae_core.training.datasets import DATASETS
+
+    for name, spec in DATASETS.items():
+        try:
+            pictures = {split: load(name, split) for split in spec.sizes}  # checks every hash
+        except FileNotFoundError:
+            yield NOTE, f"data {name}", f"not in {data_root()}: `lae data {name}`"
+        except (ValueError, OSError, KeyError) as error:
+            yield BAD, f"data {name}", str(error)
+        else:
+            counts = ", ".join(f"{len(split)} {which}" for which, split in pictures.items())
+            yield OK, f"data {name}", f"verified: {counts}"
+
+
+def _disk() -> Iterator[Line]:
+    free = shutil.disk_usage(Path.cwd()).free
+    hint = "" if free > _ROOMY else ", the environment alone takes 7 GB"
+    yield OK if free > _ROOMY else NOTE, "disk", f"{free / 1e9:.0f} GB free here{hint}"
+
+
+def _browser() -> Iterator[Line]:
+    try:
+        found = find_browser()
+    except BrowserError as error:
+        yield BAD, "browser", str(error)
+        return
+    if found:
+        yield OK, "browser", found
+    else:
+        yield NOTE, "browser", "no Chromium or Chrome: `make test` needs one (it installs Debian's if it may)"
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the findings as they come; exit 1 if something is broken (missing but optional things are notes)."""
+    broken = 0
+    for mark, what, finding in findings():
+        broken += mark == BAD
+        print(f"{mark}  {what:<24} {finding}", flush=True)
+    return 1 if broken else 0
