@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 
 from lae_core.evidence.paper import Table, tables
-from lae_core.evidence.stats import Summary, bold, difference_interval, mean_interval, welch
+from lae_core.evidence.stats import Summary, bold, difference_interval, holm, mean_interval, welch
 
 DATA_LABELS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenette": "Imagenette", "imagewoof": "Imagewoof"}
 ALPHA = 0.05
@@ -83,35 +84,31 @@ def redecide(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     return frame
 
 
-def compare(a: Summary, b: Summary, *, better: str, rounding: float = 0.005) -> dict[str, object]:
+def compare(a: Summary, b: Summary, *, better: str, rounding: float = 0.0) -> dict[str, object]:
     """How much better a is than b (`gain`, with its 95 % interval), and whether that is significant, two-sided.
 
-    `outcome` is "better", "worse" or "level". `p_low` and `p_high` are the least and the greatest p-value that the
-    numbers allow before their rounding to two digits; `firm` says that the outcome is the same at both.
+    `outcome` is "better", "worse" or "level". With `rounding` (half a unit of the last printed digit) also `firm`:
+    whether the outcome is the same for all that the numbers may have been before they were rounded.
     """
     sign = -1 if better == "low" else 1
     interval, p = difference_interval(a, b), welch(a, b).pvalue
     low, high = sorted((sign * interval.low, sign * interval.high))
-    step = (-rounding, 0.0, rounding)
-    around = [
-        welch(Summary(a.mean + da, max(a.sd + sa, 0), a.n), Summary(b.mean, max(b.sd + sb, 0), b.n)).pvalue
-        # Both means are rounded, so their difference can be off by twice the step.
-        for da, sa, sb in itertools.product((2 * step[0], 0.0, 2 * step[2]), step, step)
-    ]
     outcome = "level" if p >= ALPHA else ("better" if sign * interval.centre > 0 else "worse")
-    return {
-        "gain": sign * interval.centre,
-        "low": low,
-        "high": high,
-        "p": p,
-        "p_low": min(around),
-        "p_high": max(around),
-        "outcome": outcome,
-        "firm": (min(around) < ALPHA) == (max(around) < ALPHA),
-    }
+    found: dict[str, object] = {"gain": sign * interval.centre, "low": low, "high": high, "p": p, "outcome": outcome}
+    if rounding:
+        steps = (-rounding, 0.0, rounding)
+        around = [
+            welch(Summary(a.mean + 2 * mean, max(a.sd + sd, 0.0), a.n), Summary(b.mean, max(b.sd + other, 0.0), b.n))
+            # Twice the step for the mean: both means were rounded.
+            for mean, sd, other in itertools.product(steps, steps, steps)
+        ]
+        found["firm"] = len({test.pvalue < ALPHA for test in around}) == 1
+    return found
 
 
-def against(name: str, baseline: str = "avg", *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
+def against(
+    name: str, baseline: str = "avg", *, n: int | None = None, ddof: int = 0, rounding: float = 0.005
+) -> pd.DataFrame:
     """Every entry of a table compared with the baseline pool of its column (in `se`: baseline in both places)."""
     frame = entries(name, n=n, ddof=ddof)
     is_base = frame["pool"] == baseline
@@ -120,13 +117,79 @@ def against(name: str, baseline: str = "avg", *, n: int | None = None, ddof: int
     if not is_base.any():
         raise ValueError(f"baseline={baseline!r} is not in {name!r}, whose pools are {sorted(set(frame['pool']))}")
     base = frame[is_base].set_index("column")["summary"]
-    rows = frame[~is_base & frame["column"].isin(base.index)].reset_index(drop=True)
-    better = str(tables()[name].better)
-    compared = [
-        compare(summary, base[column], better=better)
-        for column, summary in zip(rows["column"], rows["summary"], strict=True)
+    rows = frame[~is_base & frame["column"].isin(base.index)]
+    return _compared(rows, [base[column] for column in rows["column"]], str(tables()[name].better), rounding)
+
+
+def _compared(rows: pd.DataFrame, others: list[Summary], better: str, rounding: float) -> pd.DataFrame:
+    found = [
+        compare(summary, other, better=better, rounding=rounding)
+        for summary, other in zip(rows["summary"], others, strict=True)
     ]
-    return pd.concat([rows, pd.DataFrame(compared)], axis=1)
+    return pd.concat([rows.reset_index(drop=True), pd.DataFrame(found)], axis=1)
+
+
+def lae_ahead_by_n(name: str, runs: Sequence[int], *, ddof: int = 0) -> pd.DataFrame:
+    """For each n, and each column of a table: is any LAE pool significantly better than average pooling?"""
+    found = []
+    for n in runs:
+        frame = against(name, n=n, ddof=ddof, rounding=0)
+        lae = frame[frame["pool"].map(is_lae)]
+        ahead = (lae["outcome"] == "better").groupby(lae["column"], sort=False).any()
+        found.append({"n": n, **ahead.to_dict()})
+    return pd.DataFrame(found)
+
+
+def agreement_by_n(name: str, runs: Sequence[int], *, ddof: int = 0) -> pd.DataFrame:
+    """For each n, how many entries of a table Welch's test would not set as the paper did."""
+    return pd.DataFrame([{"n": n, "disagree": int((~redecide(name, n=n, ddof=ddof)["agrees"]).sum())} for n in runs])
+
+
+def pairs(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
+    """Every two LAE pools of a column compared, with Holm's correction over all of them as `p_holm`."""
+    frame = entries(name, n=n, ddof=ddof)
+    frame = frame[frame["pool"].map(is_lae)]
+    found = [
+        {"column": column, "pool": a.pool, "other": b.pool, **compare(a.summary, b.summary, better="high")}
+        for column, members in frame.groupby("column", sort=False)
+        for a, b in itertools.combinations(members.itertuples(), 2)
+    ]
+    compared = pd.DataFrame(found)
+    compared["p_holm"] = holm(list(compared["p"]))
+    return compared
+
+
+def squeeze_added(*, ddof: int = 0) -> pd.DataFrame:
+    """WRN with the same LAE pool in both places, compared with the same global pool and no Squeeze-and-Excitation."""
+    both, plain = _lae_in_both(ddof), entries("wrn", ddof=ddof).set_index(["column", "pool"])["summary"]
+    return _compared(
+        both, [plain[column, pool] for column, pool in zip(both["column"], both["pool"], strict=True)], "low", 0.005
+    )
+
+
+def squeeze_alone(*, ddof: int = 0) -> pd.DataFrame:
+    """WRN with the same LAE pool in both places, compared with that pool in the squeeze and average pooling above."""
+    se = entries("se", ddof=ddof)
+    alone = se[se["pool"] == "avg"].set_index(["column", "squeeze_pool"])["summary"]
+    both = _lae_in_both(ddof)
+    return _compared(
+        both, [alone[column, pool] for column, pool in zip(both["column"], both["pool"], strict=True)], "low", 0.005
+    )
+
+
+def _lae_in_both(ddof: int) -> pd.DataFrame:
+    se = entries("se", ddof=ddof)
+    return se[se["pool"].map(is_lae) & (se["pool"] == se["squeeze_pool"])]
+
+
+def at_two_rates(*, ddof: int = 0) -> pd.DataFrame:
+    """PyramidNet at a first learning rate of 0.1 compared with 0.5, pool by pool; `sd_high` is the deviation at 0.5."""
+    frame = entries("pyramidnet_lr", ddof=ddof)
+    high = frame[frame["lr"] == 0.5].set_index(["data", "pool"])["summary"]
+    low = frame[frame["lr"] == 0.1]
+    others = [high[data, pool] for data, pool in zip(low["data"], low["pool"], strict=True)]
+    compared = _compared(low, others, "low", 0.005)
+    return compared.assign(mean_high=[other.mean for other in others], sd_high=[other.sd for other in others])
 
 
 def is_lae(pool: str) -> bool:
@@ -149,3 +212,12 @@ def lone_failure(summary_mean: float, chance: float, n: int) -> dict[str, float]
     others = (n * summary_mean - chance) / (n - 1)
     gap = chance - others
     return {"others": others, "divide by n": gap * math.sqrt(n - 1) / n, "divide by n - 1": gap / math.sqrt(n)}
+
+
+def lone_outlier(mean: float, sd: float, n: int) -> float:
+    """Where one of n runs would have ended if the others had agreed and their mean and deviation (n − 1) were these.
+
+    >>> round(lone_outlier(10.45, 13.92 * (5 / 4) ** 0.5, 5), 1)
+    38.3
+    """
+    return mean + sd * (n - 1) / math.sqrt(n)
