@@ -1,0 +1,97 @@
+"""How far each implementation of LogAvgExp is from the exact value and gradients, in units of its own precision.
+
+Temperatures are powers of two, so that t and 1/t are exact in every dtype. t is a scalar tensor in float32 (float64 for
+float64), which is the kindest case for half precision: torch keeps the operands' dtype, and t itself never overflows.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lae_core.evidence.reference import Reference, reference
+from lae_core.pooling import logavgexp
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _textbook(z: Tensor, t: Tensor) -> Tensor:
+    return t * (torch.logsumexp(z / t, -1) - math.log(z.shape[-1]))
+
+
+def _logavgexp_pytorch(z: Tensor, t: Tensor) -> Tensor:
+    import logavgexp_pytorch
+
+    return logavgexp_pytorch.logavgexp(z, temp=t)
+
+
+def _timm(z: Tensor, t: Tensor) -> Tensor:
+    pooled = torch.func.functional_call(_lse_plus(), {"r": 1 / t}, (z[:, None, None, :],))
+    return pooled[:, 0]
+
+
+@cache
+def _lse_plus() -> torch.nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a progress bar that timm imports asks for widgets; no bar is drawn here
+        from timm.layers import LsePlus2d
+
+    return LsePlus2d()
+
+
+# name: function of rows (rows, n) and a scalar t
+FORMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "textbook": _textbook,
+    "logavgexp-pytorch": _logavgexp_pytorch,
+    "timm LsePlus2d": _timm,
+    "lae_core": logavgexp,
+}
+
+
+class Errors(NamedTuple):
+    """The largest error over all rows, in units of the dtype's eps; infinite where a result is not finite."""
+
+    value: float  # against the largest |z| of the row
+    d_z: float  # against the largest weight of the row
+    d_log_t: float  # against the exact derivative
+
+
+def measure(form: str, z: Tensor, t: float, exact: list[Reference]) -> Errors:
+    """The errors of one form over the rows of z, (rows, n), at one temperature; `exact` has one reference a row."""
+    heat = torch.tensor(t, dtype=torch.float64 if z.dtype == torch.float64 else torch.float32, requires_grad=True)
+    eps = torch.finfo(z.dtype).eps
+    worst = Errors(0.0, 0.0, 0.0)
+    for row, wanted in zip(z, exact, strict=True):
+        row = row.clone().requires_grad_()
+        value = FORMS[form](row[None], heat)[0]
+        d_z, d_t = torch.autograd.grad(value, (row, heat))
+        off = [
+            abs(_number(value) - wanted.value) / float(row.detach().abs().max()),
+            max(abs(_number(found) - w) for found, w in zip(d_z, wanted.weights, strict=True)) / max(wanted.weights),
+            abs(_number(d_t) * t - wanted.d_log_t) / abs(wanted.d_log_t),
+        ]
+        worst = Errors(*(max(old, float(new) / eps) for old, new in zip(worst, off, strict=True)))
+    return worst
+
+
+def sweep(rows: int, n: int, log2_t: range, seed: int = 0) -> Iterator[tuple[str, str, int, Errors]]:
+    """(form, dtype, log2 t, errors) for rows of standard normal numbers, every form and dtype."""
+    normal = torch.randn(rows, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    for dtype in DTYPES:
+        z = normal.to(dtype)
+        for power in log2_t:
+            exact = [reference(row.tolist(), 2.0**power) for row in z.double()]
+            for form in FORMS:
+                yield form, str(dtype).removeprefix("torch."), power, measure(form, z, 2.0**power, exact)
+
+
+def _number(x: Tensor) -> float:
+    """The tensor's number; an infinity for nan, so that it counts as the largest error."""
+    number = float(x.detach())
+    return math.inf if math.isnan(number) else number
