@@ -53,10 +53,17 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         "after anything went wrong resumes it; several at once on one store share the work.",
     )
     sweep.add_argument("plan", metavar="PLAN", help="YAML file with `base` (fields of RunConfig) and `grid` (lists)")
-    sweep.add_argument("--store", default=os.environ.get("LAE_RUNS", "runs"), help="directory of the records "
-                       "(default $LAE_RUNS, else runs)")
-    sweep.add_argument("--where", metavar="W", help="local, local(workers=2), inline, tcp://host:port, a scheduler file, "
-                       "or slurm(jobs=8, gpus=1, queue=Q, …) (default $LAE_WHERE, else local)")
+    sweep.add_argument(
+        "--store",
+        default=os.environ.get("LAE_RUNS", "runs"),
+        help="directory of the records (default $LAE_RUNS, else runs)",
+    )
+    sweep.add_argument(
+        "--where",
+        metavar="W",
+        help="local, local(workers=2), inline, tcp://host:port, a scheduler file, "
+        "or slurm(jobs=8, gpus=1, queue=Q, …) (default $LAE_WHERE, else local)",
+    )
     sweep.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a field of all runs")
     sweep.add_argument("--export", metavar="FILE", help="then write the plan's records to one text file")
     sweep.add_argument("--dry-run", action="store_true", help="only list what would run")
@@ -140,6 +147,7 @@ def parser() -> argparse.ArgumentParser:
         _add_book,
         _add_doctor,
         _add_data,
+        _add_sweep,
         _add_bench,
     ):
         add(commands)

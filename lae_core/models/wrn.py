@@ -46,7 +46,7 @@ class Block(nn.Module):
 
 
 class WRN(nn.Module):
-    """Three stages of (depth − 2) // 6 blocks with 16, 32 and 64 channels times `width`; two of them halve the resolution.
+    """Three stages of (depth − 2) // 6 blocks, 16, 32 and 64 channels times `width`; the last two halve the resolution.
 
     Depth 18 and width 6 give the paper's WRN-18-6: two blocks a stage, 96, 192 and 384 channels, which are 14 weight
     layers and not 18, as in the code that it cites. A 32 px picture is pooled over 8×8 positions.

@@ -1,0 +1,258 @@
+"""One training run: a `RunConfig` in, a record out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.environments import LightningEnvironment
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from lae_core.training import augment, checkpoint, data, evaluate, network, optim
+from lae_core.training.config import RECIPE, RunConfig
+from lae_core.training.provenance import provenance
+
+PRECISIONS = {"fp32": "32-true", "fp64": "64-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+Progress = Callable[[int, int, dict[str, Any]], None]
+
+
+def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Progress | None = None) -> dict[str, Any]:
+    """Train one network and return its record, a tree of plain values that JSON can hold.
+
+    With `checkpoint_dir` the run writes a checkpoint after each epoch and goes on from one that it finds there; the
+    record is the same, bit for bit, however often it was interrupted. `progress(done, epochs, row)` is called after
+    each epoch.
+
+    The record: `config`, `key`, `status` ("finished", or "diverged" where a loss was not finite), `epochs` (one row
+    each: losses, errors as shares, learning rate, gradient norms, temperatures), `final`, `pools` (their parameters at
+    the end), `input_sizes` (accuracy by view and size), `network`; and, apart because no two runs share them, `times`
+    and `provenance`.
+    """
+    fabric = _fabric(config)
+    folder = None if checkpoint_dir is None else Path(checkpoint_dir)
+    with _torch_state(config):
+        if config.processes == 1:
+            return _train(fabric, config, folder, progress)
+        return fabric.launch(_train, config, folder, progress)
+
+
+def _fabric(config: RunConfig) -> Fabric:
+    if config.recipe != RECIPE:
+        raise ValueError(f"RunConfig: recipe = {config.recipe} will not do: this program trains recipe {RECIPE}")
+    device = config.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("RunConfig: device = 'cuda' will not do: torch sees no GPU here; give 'cpu' or 'auto'")
+    if config.precision == "fp16" and device == "cpu":
+        raise ValueError("RunConfig: precision = 'fp16' will not do on a CPU: give 'fp32' or 'bf16'")
+    return Fabric(
+        accelerator=device,
+        devices=config.processes,
+        precision=PRECISIONS[config.precision],
+        # spawned, not re-executed, so that a run can start from inside any program
+        strategy="auto" if config.processes == 1 else "ddp_spawn",
+        # named, because where SLURM is installed another environment would be guessed
+        plugins=[LightningEnvironment()],
+    )
+
+
+@contextmanager
+def _torch_state(config: RunConfig) -> Iterator[None]:
+    """Torch's global state as the run needs it, put back afterwards."""
+    dtype, deterministic = torch.get_default_dtype(), torch.backends.cudnn.deterministic
+    torch.set_default_dtype(torch.float64 if config.precision == "fp64" else torch.float32)
+    torch.backends.cudnn.deterministic = True
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.backends.cudnn.deterministic = deterministic
+
+
+@dataclass
+class _State:
+    """What a run has come to: the part that a checkpoint keeps beside the weights."""
+
+    epoch: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    status: str = "running"
+    train_seconds: list[float] = field(default_factory=list)
+    valid_seconds: list[float] = field(default_factory=list)
+
+
+def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Progress | None) -> dict[str, Any]:
+    if config.processes > 1:
+        torch.set_num_threads(1)
+    began = time.perf_counter()
+    torch.manual_seed(config.seed)
+    split = _split(config, fabric.device)
+    plain = network.build(config)
+    facts = network.measure(plain, config.image_size)
+    model = fabric.setup_module(plain.to(memory_format=torch.channels_last))
+    optimiser = fabric.setup_optimizers(optim.optimiser(plain, config))
+    state = _resume(folder, config, plain, optimiser)
+    draws, view = augment.trainer(config.augment, split.train, config.image_size, config.crop_scale)
+    mine = split.valid_index[fabric.global_rank :: fabric.world_size]
+    valid = evaluate.views(config, split, config.image_size, mine)
+    wanted = split.valid.labels[mine.to(fabric.device)]
+
+    while state.epoch < config.epochs and state.status == "running":
+        start = time.perf_counter()
+        row = _epoch(fabric, config, model, optimiser, split, draws, view, state.epoch)
+        state.epoch += 1
+        state.train_seconds.append(time.perf_counter() - start)
+        last = state.epoch == config.epochs
+        if row["train_loss"] is not None and (last or state.epoch % config.eval_every == 0):
+            start = time.perf_counter()
+            totals = fabric.all_reduce(evaluate.evaluate(model, valid, wanted, split), reduce_op="sum")
+            loss, wrong, count = totals.tolist()
+            row |= {"valid_loss": _finite(loss / count), "valid_error": wrong / count}
+            state.valid_seconds.append(time.perf_counter() - start)
+        row["temperatures"] = evaluate.temperatures(plain)
+        state.rows.append(row)
+        if row["train_loss"] is None or row.get("valid_loss", 0.0) is None:
+            state.status = "diverged"
+        elif last:
+            state.status = "finished"
+        if folder is not None and fabric.is_global_zero:
+            _keep(folder, config, plain, optimiser, state)
+        if progress is not None and fabric.is_global_zero:
+            progress(state.epoch, config.epochs, row)
+
+    end = state.rows[-1]
+    finished = state.status == "finished"
+    final = {name: end[name] for name in ("train_loss", "train_error", "valid_loss", "valid_error")} if finished else {}
+    sizes = evaluate.over_sizes(model, config, split) if finished and config.input_sizes else {}
+    return {
+        "config": config.to_dict(),
+        "key": config.key(),
+        "status": state.status,
+        "epochs": state.rows,
+        "final": final | ({"accuracy": 1 - end["valid_error"]} if finished else {}),
+        "pools": _plain_numbers(evaluate.pool_state(plain)),
+        "input_sizes": sizes,
+        "network": facts,
+        "times": {
+            "train": state.train_seconds,
+            "validation": state.valid_seconds,
+            "total": sum(state.train_seconds) + sum(state.valid_seconds),
+            "last_start": time.perf_counter() - began,
+        },
+        "provenance": provenance(fabric.device),
+    }
+
+
+def _split(config: RunConfig, device: torch.device) -> data.Split:
+    split = data.split(
+        config.data,
+        fold=config.fold,
+        subset=config.subset,
+        eval_subset=config.eval_subset,
+        seed=config.seed,
+        device=device,
+    )
+    if len(split.train_index) < config.batch:
+        raise ValueError(
+            f"RunConfig: batch = {config.batch} will not do: there are {len(split.train_index)} training pictures"
+        )
+    return split
+
+
+def _epoch(
+    fabric: Fabric,
+    config: RunConfig,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    split: data.Split,
+    draws: int,
+    view: Callable[[Tensor, Tensor], Tensor],
+    epoch: int,
+) -> dict[str, Any]:
+    """Every training picture once (the last incomplete batch is left out), and what there is to say of it."""
+    # The order and the draws belong to the whole batch, so they do not depend on the number of processes.
+    seed = int(np.random.SeedSequence([config.seed, epoch]).generate_state(1, np.uint64)[0] >> 1)
+    generator = torch.Generator().manual_seed(seed)
+    order = split.train_index[torch.randperm(len(split.train_index), generator=generator)]
+    steps = len(order) // config.batch
+    share = config.batch // fabric.world_size
+    part = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
+    rate = optim.schedule(config)
+    totals = torch.zeros(3, dtype=torch.float64, device=fabric.device)
+    highest = torch.zeros((), dtype=torch.float64, device=fabric.device)
+    model.train()
+    for step in range(steps):
+        rows = order[step * config.batch : (step + 1) * config.batch][part]
+        uniforms = torch.rand(config.batch, draws, generator=generator, dtype=torch.float64)[part]
+        x = augment.normalise(view(rows, uniforms), split.spec.mean, split.spec.std)
+        y = split.train.labels[rows.to(fabric.device)]
+        # the factor at the middle of the step: a ramp neither starts nor ends with a step of length 0
+        lr = config.lr * rate((epoch * steps + step + 0.5) / (config.epochs * steps))
+        optim.set_lr(optimiser, lr)
+        optimiser.zero_grad()
+        logits = model(x).float()
+        loss = F.cross_entropy(logits, y, label_smoothing=config.label_smoothing)
+        fabric.backward(loss)
+        norm = _gradient_norm(fabric, config, model, optimiser)
+        optimiser.step()
+        totals[0] += loss.detach()
+        totals[1] += (logits.detach().argmax(1) != y).sum() / len(y)
+        totals[2] += norm
+        highest = torch.maximum(highest, norm)
+    loss, error, mean_norm = (fabric.all_reduce(totals, reduce_op="mean") / steps).tolist()
+    return {
+        "epoch": epoch + 1,
+        "lr": lr,
+        "train_loss": _finite(loss),
+        "train_error": error,
+        "gradient_norm": _finite(mean_norm),
+        "gradient_norm_max": _finite(highest.item()),
+    }
+
+
+def _gradient_norm(fabric: Fabric, config: RunConfig, model: nn.Module, optimiser: torch.optim.Optimizer) -> Tensor:
+    if config.precision == "fp16":  # gradients are scaled: this one knows by how much
+        return fabric.clip_gradients(model, optimiser, max_norm=math.inf, error_if_nonfinite=False).double()
+    return torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]).double()
+
+
+def _resume(folder: Path | None, config: RunConfig, model: nn.Module, optimiser: Any) -> _State:
+    kept = None if folder is None else checkpoint.load(folder, config)
+    if kept is None:
+        return _State()
+    model.load_state_dict(kept["model"])
+    optimiser.optimizer.load_state_dict(kept["optimiser"])
+    torch.set_rng_state(kept["rng"]["cpu"])
+    if torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(kept["rng"]["cuda"])
+    return _State(**kept["state"])
+
+
+def _keep(folder: Path, config: RunConfig, model: nn.Module, optimiser: Any, state: _State) -> None:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    content = {
+        "model": model.state_dict(),
+        "optimiser": optimiser.optimizer.state_dict(),
+        "rng": {"cpu": torch.get_rng_state(), "cuda": cuda},
+        "state": vars(state),
+    }
+    checkpoint.save(folder, config, content)
+
+
+def _finite(value: float) -> float | None:
+    """None for what JSON cannot hold."""
+    return value if math.isfinite(value) else None
+
+
+def _plain_numbers(pools: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, list[float | None]]]:
+    return {pool: {name: [_finite(v) for v in values] for name, values in of.items()} for pool, of in pools.items()}

@@ -1,0 +1,90 @@
+"""Optimisers, their parameter groups, and learning-rate schedules as pure functions of progress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from lae_core.pooling import weight_decay_groups
+from lae_core.training.config import RunConfig
+
+Schedule = Callable[[float], float]
+
+
+def constant(progress: float) -> float:
+    """1 throughout."""
+    return 1.0
+
+
+def ramp(progress: float, up: float = 0.125) -> float:
+    """0 → 1 over the first `up` of the run, then 1 → 0, both linear."""
+    if progress < up:
+        return progress / up
+    return (1 - progress) / (1 - up) if up < 1 else 1.0
+
+
+def step(progress: float, milestones: tuple[float, ...] = (0.5, 0.75), factor: float = 0.1) -> float:
+    """`factor` to the power of the number of milestones passed."""
+    return factor ** sum(progress >= m for m in milestones)
+
+
+def flat_cosine(progress: float, flat: float = 0.72) -> float:
+    """1 over the first `flat` of the run, then half a cosine down to 0."""
+    if progress < flat:
+        return 1.0
+    return 0.5 * (1 + math.cos(math.pi * (progress - flat) / (1 - flat))) if flat < 1 else 1.0
+
+
+def schedule(config: RunConfig) -> Schedule:
+    """The config's learning-rate factor as a function of progress in [0, 1)."""
+    return {
+        "constant": constant,
+        "ramp": lambda progress: ramp(progress, config.ramp_up),
+        "step": lambda progress: step(progress, config.milestones, config.lr_decay),
+        "flat-cosine": lambda progress: flat_cosine(progress, config.flat),
+    }[config.schedule]
+
+
+def parameter_groups(model: nn.Module, config: RunConfig) -> list[dict[str, Any]]:
+    """Groups with their weight decay and `lr_factor`.
+
+    Pools never decay, and take the learning rate times `temperature_lr`. Normalisation weights, biases and the other
+    vectors (PReLU's slopes, attention's γ) decay only with `decay_norm`.
+    """
+    groups: list[dict[str, Any]] = []
+    for group in weight_decay_groups(model, config.weight_decay):
+        pool = group["name"] != "decay"
+        group = group | {"lr_factor": config.temperature_lr if pool else 1.0}
+        if pool or config.decay_norm:
+            groups.append(group)
+            continue
+        vectors = [p for p in group["params"] if p.ndim <= 1]
+        groups.append(group | {"params": [p for p in group["params"] if p.ndim > 1]})
+        groups.append(group | {"params": vectors, "weight_decay": 0.0, "name": "vectors"})
+    return groups
+
+
+def optimiser(model: nn.Module, config: RunConfig) -> torch.optim.Optimizer:
+    """SGD with momentum, or Ranger: RAdam with decoupled weight decay, under Lookahead (k = 6, α = ½)."""
+    groups = parameter_groups(model, config)
+    if config.optimiser == "sgd":
+        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum)
+    from pytorch_optimizer import Lookahead
+
+    inner = torch.optim.RAdam(
+        groups,
+        lr=config.lr,
+        betas=(config.momentum, config.beta2),
+        eps=config.eps,
+        decoupled_weight_decay=True,
+    )
+    return Lookahead(inner, k=6, alpha=0.5, pullback_momentum="none")
+
+
+def set_lr(optimiser: torch.optim.Optimizer, lr: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = lr * group["lr_factor"]
