@@ -56,12 +56,13 @@ def from_frame(frame: pd.DataFrame) -> list[Record]:
     if "key" not in frame:
         raise ValueError(f"columns {list(frame)[:5]}…: expected one called 'key', as `to_frame` gives")
     records = []
-    for row in frame.to_dict("records"):
+    for values in zip(*(frame[name].tolist() for name in frame), strict=True):
+        row = dict(zip(frame, values, strict=True))
         parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
         for name, value in row.items():
             part, _, inner = str(name).partition(".")
             if inner and part in parts and value is not pd.NA:
-                parts[part][inner] = value.item() if hasattr(value, "item") else value
+                parts[part][inner] = value
         records.append(Record(str(row["key"]), **parts))
     return records
 

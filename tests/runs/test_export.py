@@ -1,0 +1,101 @@
+"""Records to data frames and to one text file, and back."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from toy_runs import Toy
+
+from lae_core.runs.export import export, from_frame, read_export, rounded, to_frame
+from lae_core.runs.records import Record
+
+
+def records():
+    made = []
+    for seed in range(3):
+        result = {"error": 0.1234567890123 + seed, "curve": [1 / 3, 2.0], "diverged": seed == 2, "note": None}
+        origin = {"commit": "abc", "seconds": 1.25 + seed, "versions": {"torch": "2"}}
+        made.append(Record(Toy(seed=seed).key(), Toy(seed=seed).to_dict(), result, origin))
+    del made[0].config["steps"]  # a record of an older schema
+    made[1].result["late"] = 7
+    return made
+
+
+def test_frame_round_trip_is_exact():
+    frame = to_frame(records())
+    assert frame["config.seed"].dtype == np.int64 and frame["result.error"].dtype == np.float64
+    assert frame["result.diverged"].dtype == bool
+    assert frame["config.steps"].isna().tolist() == [True, False, False]
+    assert from_frame(frame) == records()
+    assert from_frame(frame.iloc[[2, 0]]) == [records()[2], records()[0]]
+    types = {name: type(value) for name, value in from_frame(frame)[1].result.items()}
+    assert types == {"error": float, "curve": list, "diverged": bool, "note": type(None), "late": int}
+
+
+def test_frames_of_nothing_and_of_strangers():
+    assert list(to_frame([])) == ["key"] and from_frame(to_frame([])) == []
+    with pytest.raises(ValueError, match="'key'"):
+        from_frame(pd.DataFrame({"a": [1]}))
+
+
+def test_export_is_small_sorted_and_comes_back(tmp_path):
+    path = tmp_path / "results" / "toy.jsonl"
+    assert export(records(), path, experiment="toy") == 3
+    lines = path.read_text().splitlines()
+    assert len(lines) == 4 and '"experiment":"toy"' in lines[0]
+    assert '"commit":"abc"' in lines[0] and not any('"commit"' in line for line in lines[1:])
+    assert "0.123457" in path.read_text() and "0.1234567890123" not in path.read_text()
+    back = {record.key: record for record in read_export(path)}
+    for record in records():
+        assert back[record.key].config == record.config
+        assert back[record.key].provenance == record.provenance
+        assert back[record.key].result == rounded(record.result)
+
+
+def test_export_again_gives_the_same_bytes_whatever_the_order(tmp_path):
+    first, second, third = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "c.jsonl"
+    export(records(), first, experiment="toy")
+    export(records()[::-1] + records(), second, experiment="toy")
+    export(read_export(first), third, experiment="toy")
+    assert first.read_bytes() == second.read_bytes() == third.read_bytes()
+
+
+def test_adding_a_run_adds_a_line(tmp_path):
+    export(records()[1:], tmp_path / "a.jsonl", experiment="toy")
+    more = Record(Toy(seed=9).key(), Toy(seed=9).to_dict(), {"error": 1.0}, records()[1].provenance | {"seconds": 9.0})
+    export([*records()[1:], more], tmp_path / "b.jsonl", experiment="toy")
+    before, after = ((tmp_path / name).read_text().splitlines()[1:] for name in ("a.jsonl", "b.jsonl"))
+    assert [line for line in after if line not in before] == after[-1:] and len(after) == len(before) + 1
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda lines: [lines[0], lines[1].replace("0.123457", "0.0"), *lines[2:]], "line 2: checksum"),
+        (lambda lines: lines[:-1], "2 records where the first line says 3"),
+        (lambda lines: [*lines[:-1], lines[-1][:40]], "line 4: not a record"),
+        (lambda lines: lines[1:], "first line"),
+        (lambda lines: [], "first line"),
+        (lambda lines: [lines[0].replace('"format":1', '"format":7'), *lines[1:]], "format 7"),
+    ],
+)
+def test_a_file_that_was_edited_or_cut_is_refused(tmp_path, edit, words):
+    path = tmp_path / "toy.jsonl"
+    export(records(), path, experiment="toy")
+    path.write_text("\n".join(edit(path.read_text().splitlines())))
+    with pytest.raises(ValueError, match=words):
+        read_export(path)
+
+
+def test_records_read_back_seed_a_store(store, tmp_path):
+    export(records(), tmp_path / "toy.jsonl", experiment="toy")
+    for record in read_export(tmp_path / "toy.jsonl"):
+        store.put_record(record)
+    assert Toy(seed=1) in store
+
+
+def test_rounding_leaves_other_values_alone():
+    assert rounded([1, True, "1.23456789", None, math.inf]) == [1, True, "1.23456789", None, math.inf]
+    assert math.isnan(rounded(math.nan))
+    assert rounded({"a": (1.00000049, 123456789.0)}) == {"a": [1.0, 123457000.0]}

@@ -1,0 +1,40 @@
+"""Plans: which runs a file names."""
+
+import pytest
+
+from lae_core.runs.plan import expand, read_plan
+from lae_core.training.config import RunConfig
+
+
+def test_every_combination_once():
+    plan = {"base": {"data": "digits"}, "grid": {"pool": ["avg", "max"], "seed": "0..2"}}
+    configs = expand(plan, RunConfig)
+    assert {(config.pool, config.seed) for config in configs} == {(p, s) for p in ("avg", "max") for s in range(3)}
+    assert len(configs) == 6 and {config.data for config in configs} == {"digits"}
+
+
+def test_several_grids_overlap_and_the_base_can_be_changed():
+    plan = {"grid": [{"seed": [0, 1]}, {"seed": [1], "lr": [0.4, 0.5]}]}
+    configs = expand(plan, RunConfig, {"epochs": 3})
+    assert len(configs) == 3 and {config.epochs for config in configs} == {3}
+    assert expand({}, RunConfig) == [RunConfig()]
+
+
+@pytest.mark.parametrize(
+    ("plan", "changes", "words"),
+    [
+        ({"grid": {"seed": 3}}, {}, "seed=3"),
+        ({"grid": {"seed": [1]}}, {"seed": 2}, "cannot be set as well"),
+        ({"base": {"sead": 1}}, {}, "did you mean 'seed'"),
+    ],
+)
+def test_mistakes_are_named(plan, changes, words):
+    with pytest.raises(ValueError, match=words):
+        expand(plan, RunConfig, changes)
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "grids: {}", "a: ["])
+def test_a_file_that_is_no_plan(tmp_path, text):
+    (tmp_path / "plan.yml").write_text(text)
+    with pytest.raises(ValueError, match=r"plan\.yml"):
+        read_plan(tmp_path / "plan.yml")
