@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -72,7 +72,7 @@ class View:
     name: str
     width: int
     height: int
-    theme: str
+    theme: Literal["light", "dark"]
 
 
 VIEWS = (View("desktop", 1280, 900, "light"), View("phone", 390, 844, "dark"))

@@ -30,7 +30,7 @@ from lae_core.book import provenance, run_times
 from lae_core.book.cache import PACKAGE, Cache
 from lae_core.book.execute import CellError, Executed, uses_gpu
 from lae_core.book.notebooks import Notebook, NotebookError
-from lae_core.book.progress import Silent
+from lae_core.book.progress import Progress
 from lae_core.book.sphinx_ext import repository_url
 
 
@@ -49,7 +49,7 @@ class Stage:
 
 
 # Pages made from executed results. Each function writes what it likes under `stage.source`.
-GENERATORS: list[Callable[[Stage], None]] = [run_times.write]
+GENERATORS: list[Callable[[Stage], None]] = [run_times.write, claims_page.write]
 
 
 def toc_files(root: Path) -> list[str]:
@@ -128,7 +128,7 @@ def execute_all(
 
 def _execute_one(root: Path, name: str, values: dict[str, Any], force: bool) -> tuple[Executed, float]:
     start = time.perf_counter()
-    executed = Cache(root).run(Notebook(root, name), values, Silent(), force)
+    executed = Cache(root).run(Notebook(root, name), values, Progress(), force)
     return executed, time.perf_counter() - start
 
 

@@ -23,10 +23,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"lae run: {error}", file=sys.stderr)
         return 2
     from lae_core.book.execute import CellError, execute
-    from lae_core.book.progress import Progress
+    from lae_core.book.progress import Live
 
     try:
-        done = execute(notebook, values, output, Progress(notebook.name))
+        done = execute(notebook, values, output, Live(notebook.name))
     except CellError as error:
         print(f"lae run: {error}", file=sys.stderr)
         return 1

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
-from lae_core.book import provenance
 from lae_core.book.browser import BrowserError, find_browser
 from lae_core.book.notebooks import NotebookError, project_root
+from lae_core.training.provenance import cpu
 
 _NEEDED = (3, 11)
 _ROOMY = 10e9  # bytes: the environment is 7 GB
@@ -57,7 +57,7 @@ def _pins() -> dict[str, str]:
 
 
 def _devices() -> Iterator[Line]:
-    yield OK, "CPU", f"{provenance.processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads"
+    yield OK, "CPU", f"{cpu()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads"
     if not torch.cuda.is_available():
         yield NOTE, "GPU", "none that torch can use: `smoke` and `cpu` need none, `paper` does"
     devices = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]

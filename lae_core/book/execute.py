@@ -113,7 +113,7 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
     output = output.resolve()
     output.parent.mkdir(parents=True, exist_ok=True)
     gpu = uses_gpu(values)
-    record = {
+    record: dict[str, Any] = {
         "notebook": f"notebooks/{notebook.name}.md",
         "parameters": values,
         "commit": provenance.commit(notebook.root),

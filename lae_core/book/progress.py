@@ -13,10 +13,26 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Progress:
-    """On a terminal one line that rewrites itself; in a log one line a cell and, while a cell runs, one in a while.
+    """What an execution tells of itself. This one keeps quiet, for notebooks that run beside each other.
 
     It is also the file that papermill copies the kernel's stderr to, which is where bars are drawn.
     """
+
+    def cell(self, number: int, count: int) -> None:
+        """Cell `number` of `count` starts."""
+
+    def write(self, text: str) -> None:
+        """The kernel wrote `text` to stderr."""
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Live(Progress):
+    """On a terminal one line that rewrites itself; in a log one line a cell and, while a cell runs, one in a while."""
 
     def __init__(self, name: str, stream: TextIO | None = None, every: float = 10.0):
         self._name, self._stream, self._every = name, stream or sys.stderr, every
@@ -66,22 +82,3 @@ class Progress:
             self._said = now
             self._stream.write(line + "\n")
         self._stream.flush()
-
-
-class Silent(Progress):
-    """For notebooks that run beside each other: only their starts and ends are told, by the caller."""
-
-    def __init__(self) -> None:
-        self._done = threading.Event()
-
-    def cell(self, number: int, count: int) -> None:
-        pass
-
-    def write(self, text: str) -> None:
-        pass
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -8,7 +8,7 @@ import subprocess
 from importlib import metadata
 from pathlib import Path
 
-from lae_core.runs.provenance import accelerator, processor
+from lae_core.training.provenance import cpu
 
 # The packages whose version can change a number or a figure on a page.
 PACKAGES = ("torch", "numpy", "scipy", "pandas", "sympy", "mpmath", "scikit-learn", "matplotlib", "seaborn", "plotly")
@@ -38,4 +38,8 @@ def versions() -> dict[str, str]:
 
 def device(gpu: bool) -> str:
     """The hardware that a notebook ran on: the GPU's name if it asked for one, else the CPU's."""
-    return (accelerator() if gpu else None) or processor()
+    if gpu:
+        import torch
+
+        return torch.cuda.get_device_name()
+    return cpu()

@@ -74,7 +74,7 @@ def _source_button(app: Sphinx, pagename: str, templatename: str, context: dict[
     if repository and doctree is not None and (Path(app.config.lae_root) / path).is_file():
         revision = app.config.lae_commit.removesuffix("+")
         url = f"{repository}/blob/{revision}/{path.as_posix()}"
-        button = {"type": "link", "url": url, "tooltip": "Source of this page", "icon": "fas fa-code", "text": "Source"}
+        button = {"type": "link", "url": url, "tooltip": "Source of this page", "icon": "fas fa-code", "text": ""}
         context["header_buttons"].append(button | {"label": "source-file-button"})
 
 
