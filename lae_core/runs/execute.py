@@ -10,13 +10,12 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from lae_core.runs import claims
 from lae_core.runs.files import DISK_ERRORS, StoreError, store_error
-from lae_core.runs.provenance import provenance
 from lae_core.runs.records import Config, RunStore
+from lae_core.training.provenance import provenance
 
 Run = Callable[..., dict[str, Any]]
 
@@ -84,7 +83,7 @@ def execute(
 
 
 def _run_and_record(config: Config, store: RunStore, run: Run) -> Outcome:
-    key, started, clock = config.key(), datetime.now(UTC), time.perf_counter()
+    key, clock = config.key(), time.perf_counter()
     try:
         result = run(config, checkpoint_dir=store.checkpoint_dir(key))
     except Exception as error:
@@ -93,9 +92,11 @@ def _run_and_record(config: Config, store: RunStore, run: Run) -> Outcome:
         text, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
         store.put_failure(config, text, trace)
         return Outcome(key, "failed", text, trace)
-    origin = provenance(str(config.to_dict().get("device", "auto")))
-    origin |= {"seconds": round(time.perf_counter() - clock, 3), "started": started.isoformat(timespec="seconds")}
-    store.put(config, result, origin)
+    # What no two equal runs share goes to the record's origin, so that equal runs have equal results.
+    origin = result.get("provenance") or provenance()
+    origin = origin | {"seconds": round(time.perf_counter() - clock, 3), "times": result.get("times", {})}
+    apart = ("config", "key", "provenance", "times")
+    store.put(config, {name: value for name, value in result.items() if name not in apart}, origin)
     return Outcome(key, "done")
 
 

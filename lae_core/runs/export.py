@@ -26,7 +26,7 @@ PARTS = ("config", "result", "provenance")
 
 
 def to_frame(records: Iterable[Record]) -> pd.DataFrame:
-    """One row a record, with columns `key`, `config.…`, `result.…`, `provenance.…`, one level deep.
+    """One row a record, with columns `key`, `config.lr`, `result.final.valid_error`, `provenance.versions.torch`, ….
 
     A column of one kind of number has that dtype; any other keeps its Python values, with `pandas.NA` where a record
     has no such field (as records of an older schema may not).
@@ -36,7 +36,7 @@ def to_frame(records: Iterable[Record]) -> pd.DataFrame:
     records = list(records)
     rows = [
         {"key": record.key}
-        | {f"{part}.{name}": value for part in PARTS for name, value in getattr(record, part).items()}
+        | {f"{part}.{name}": value for part in PARTS for name, value in _spread(getattr(record, part)).items()}
         for record in records
     ]
     names = list(dict.fromkeys(name for row in rows for name in row)) or ["key"]
@@ -62,9 +62,26 @@ def from_frame(frame: pd.DataFrame) -> list[Record]:
         for name, value in row.items():
             part, _, inner = str(name).partition(".")
             if inner and part in parts and value is not pd.NA:
-                parts[part][inner] = value
+                first, _, second = inner.partition(".")
+                if second:
+                    parts[part].setdefault(first, {})[second] = value
+                else:
+                    parts[part][first] = value
         records.append(Record(str(row["key"]), **parts))
     return records
+
+
+def _spread(part: dict[str, Any]) -> dict[str, Any]:
+    """Dictionaries in a part become columns of their own, unless a dot in a name would make them ambiguous."""
+    flat: dict[str, Any] = {}
+    for name, value in part.items():
+        if "." in name:
+            raise ValueError(f"a field called {name!r} cannot be a column: its name has a dot")
+        if isinstance(value, dict) and value and not any("." in inner for inner in value):
+            flat |= {f"{name}.{inner}": entry for inner, entry in value.items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def export(records: Iterable[Record], path: str | Path, *, experiment: str) -> int:

@@ -15,6 +15,7 @@ def records():
     made = []
     for seed in range(3):
         result = {"error": 0.1234567890123 + seed, "curve": [1 / 3, 2.0], "diverged": seed == 2, "note": None}
+        result |= {"final": {"valid": 0.5, "by": {"zoom": 1}}, "pools": {"block.0": [1.0]}, "sizes": {}}
         origin = {"commit": "abc", "seconds": 1.25 + seed, "versions": {"torch": "2"}}
         made.append(Record(Toy(seed=seed).key(), Toy(seed=seed).to_dict(), result, origin))
     del made[0].config["steps"]  # a record of an older schema
@@ -30,7 +31,8 @@ def test_frame_round_trip_is_exact():
     assert from_frame(frame) == records()
     assert from_frame(frame.iloc[[2, 0]]) == [records()[2], records()[0]]
     types = {name: type(value) for name, value in from_frame(frame)[1].result.items()}
-    assert types == {"error": float, "curve": list, "diverged": bool, "note": type(None), "late": int}
+    assert types["error"] is float and types["diverged"] is bool and types["late"] is int and types["curve"] is list
+    assert frame["result.final.valid"].tolist() == [0.5] * 3 and "result.pools" in frame
 
 
 def test_frames_of_nothing_and_of_strangers():
