@@ -26,7 +26,7 @@ from typing import Any
 import nbformat
 import yaml
 
-from lae_core.book import claims_page, provenance, claims_page, run_times
+from lae_core.book import claims_page, provenance, run_times
 from lae_core.book.cache import PACKAGE, Cache
 from lae_core.book.execute import CellError, Executed, uses_gpu
 from lae_core.book.notebooks import Notebook, NotebookError

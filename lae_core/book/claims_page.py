@@ -153,8 +153,8 @@ def answer(entries: list[Entry]) -> str:
         f"**{advice}**",
         "",
         f"- In the paper's printed tables LAE pools are significantly better than average pooling in "
-        f"{number['better']} of {number['comparisons']} comparisons, level in {number['level']} and worse in {number['worse']} "
-        f"([claim C3](claims.md#claim-c3)).",
+        f"{number['better']} of {number['comparisons']} comparisons, level in {number['level']} "
+        f"and worse in {number['worse']} (<a href='claims.html#claim-c3'>claim C3</a>).",
         f"- Safest there: `{safest}`, {_spell(safe)}.",
         f"- Strongest there: `{strongest}`, {_spell(strong)}.",
         f"- Our own runs have so far settled {len(settled)} of the {len(trained)} claims about training.",
