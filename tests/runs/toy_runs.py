@@ -35,19 +35,19 @@ class Toy:
 def run(config: Toy, *, checkpoint_dir: Path | None = None, progress: Any = None) -> dict[str, Any]:
     """Sum a few numbers in `steps` steps of `seconds`, keeping its place in the checkpoint directory.
 
-    With `log`, each start appends a line (O_APPEND, so lines of several processes stay whole).
+    With `log`, each start appends seed, process and step (O_APPEND, so lines of several processes stay whole).
     """
-    if config.log:
-        with open(config.log, "a") as file:
-            file.write(f"{config.seed} {os.getpid()}\n")
-    if config.fail == "raise":
-        raise ValueError(f"seed {config.seed} will not train")
-    if config.fail == "kill":
-        os.kill(os.getpid(), 9)
     place = Path(checkpoint_dir) / "place.json" if checkpoint_dir else None
     state = {"step": 0, "total": config.seed}
     if place is not None and place.exists():
         state = json.loads(place.read_text())
+    if config.log:
+        with open(config.log, "a") as file:
+            file.write(f"{config.seed} {os.getpid()} {state['step']}\n")
+    if config.fail == "raise":
+        raise ValueError(f"seed {config.seed} will not train")
+    if config.fail == "kill":
+        os.kill(os.getpid(), 9)
     while state["step"] < config.steps:
         time.sleep(config.seconds)
         state = {"step": state["step"] + 1, "total": state["total"] * 7 % 1009 + state["step"]}
@@ -57,3 +57,23 @@ def run(config: Toy, *, checkpoint_dir: Path | None = None, progress: Any = None
             temporary.write_text(json.dumps(state))
             temporary.replace(place)
     return {"total": state["total"], "curve": [float(config.seed), 0.1]}
+
+
+def toys(runs: int, steps: int = 1, seconds: float = 0.0, log: str | Path = "") -> list[Toy]:
+    return [Toy(seed=seed, steps=steps, seconds=seconds, log=str(log)) for seed in range(runs)]
+
+
+@dataclass(frozen=True)
+class Start:
+    seed: int
+    pid: int
+    step: int
+
+
+def started(log: Path) -> list[Start]:
+    """The starts of runs, in their order; a run that was resumed has more than one."""
+    return [Start(*map(int, line.split())) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def seeds(log: Path) -> list[int]:
+    return [start.seed for start in started(log)]
