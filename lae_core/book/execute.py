@@ -63,7 +63,8 @@ class _Engine(NBClientEngine):
     def execute_managed_notebook(
         cls, nb_man: Any, kernel_name: str, progress: Progress, kernel_log: IO[str], **kwargs: Any
     ) -> NotebookNode:
-        code = [index for index, cell in enumerate(nb_man.nb.cells) if cell.cell_type == "code"]
+        own = [cell.cell_type == "code" and "injected-parameters" not in _tags(cell) for cell in nb_man.nb.cells]
+        code = [index for index, counts in enumerate(own) if counts]
         started = nb_man.cell_start
 
         def cell_start(cell: NotebookNode, cell_index: int, **more: Any) -> None:
@@ -80,6 +81,10 @@ class _Engine(NBClientEngine):
             stderr_file=progress,
         )
         return client.execute(stderr=kernel_log)
+
+
+def _tags(cell: NotebookNode) -> list[str]:
+    return cell.metadata.get("tags", [])
 
 
 papermill_engines.register("lae", _Engine)
@@ -193,10 +198,9 @@ def _tidied(executed: NotebookNode, notebook: Notebook, values: dict[str, Any], 
     """The notebook as a reader should get it: one parameters cell with the values that ran, no bars, no paths."""
     cells = []
     for cell in executed.cells:
-        tags = cell.metadata.get("tags", [])
-        if "injected-parameters" in tags:
+        if "injected-parameters" in _tags(cell):
             continue
-        if "parameters" in tags:
+        if "parameters" in _tags(cell):
             lines = (notebook.parameters[name].line(value) for name, value in values.items())
             cell.source = "\n".join(lines)
         cell.metadata.pop("papermill", None)
