@@ -1,0 +1,147 @@
+"""`lae book` on a small project: what is built, when it is built again, and what stops it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from lae_core.book import build
+from lae_core.book.build import BuildError, book_notebooks, execute_all, toc_files
+from lae_core.book.execute import uses_gpu
+from lae_core.book.notebooks import NotebookError
+from lae_core.book.sphinx_ext import provenance_html, repository_url
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def small_book(project, monkeypatch):
+    """One executed chapter and one page, with the book's own settings; pages generated from claims are left out."""
+    shutil.copy(REPO / "_config.yml", project.root / "_config.yml")
+    shutil.copytree(REPO / "book" / "_static", project.root / "book" / "_static")
+    project.write("book/references.bib", "")
+    project.notebook("part/one", "depth: int = 3  # blocks", "print(f'depth is {depth}')")
+    monkeypatch.setattr(build, "GENERATORS", [])
+    return project
+
+
+def test_book_is_built_once_and_again_only_when_something_changed(small_book, capsys):
+    root, output = small_book.root, small_book.root / "_build"
+    small_book.write("ci/profiles/smoke/part/one.yml", "depth: 5\n")
+
+    def built() -> str:
+        index = build.build(root, output, "smoke")
+        assert index == output / "html" / "index.html"
+        return capsys.readouterr().out
+
+    said = built()
+    assert "0 up to date, 1 to execute" in said and "rendering" in said
+    page = (output / "html" / "notebooks" / "part" / "one.html").read_text()
+    assert "depth is 5" in page and "<dt>profile</dt><dd>smoke</dd>" in page
+    assert "lae run notebooks/part/one.md --profile smoke" in page
+    assert "book/intro.html" in (output / "html" / "index.html").read_text()
+    download = output / "html" / "_sources" / "notebooks" / "part" / "one.ipynb"
+    assert "../../_sources/notebooks/part/one.ipynb" in page
+    assert "depth: int = 5  # blocks" in nbformat.read(download, as_version=4).cells[1].source
+
+    said = built()
+    assert "1 up to date, 0 to execute" in said and "nothing changed" in said
+
+    small_book.write("book/intro.md", "# A small book\n\nIt still has one chapter.\n")
+    said = built()
+    assert "1 up to date, 0 to execute" in said and "rendering" in said
+    assert "It still has" in (output / "html" / "book" / "intro.html").read_text()
+
+    # A warning is fatal, and stays so when the build is tried again.
+    small_book.write("book/intro.md", "# A small book\n\nSee {numref}`fig-nowhere`.\n")
+    for _ in range(2):
+        with pytest.raises(BuildError, match="Sphinx reported problems"):
+            built()
+
+
+def test_failing_notebook_stops_the_book_and_the_others_still_run(small_book):
+    small_book.write(
+        "_toc.yml", "root: book/intro\nchapters:\n- file: notebooks/part/one\n- file: notebooks/part/two\n"
+    )
+    small_book.notebook("part/two", "x: int = 1", "assert x == 2, 'x must be two'")
+    done = small_book.lae("book")
+    assert done.returncode == 1
+    assert "assert x == 2" in done.stderr and "x must be two" in done.stderr
+    assert "executed part/one" in done.stdout
+    assert not (small_book.root / "_build" / "html").exists()
+    assert len(list((small_book.root / "_build" / "executed").rglob("entry.json"))) == 1
+
+
+def test_toc_is_read_in_order_and_a_missing_notebook_is_named(project):
+    text = (
+        "root: book/intro\nparts:\n- chapters:\n  - file: notebooks/part/one.md\n    sections:\n    - file: book/more\n"
+    )
+    project.write("_toc.yml", text)
+    assert toc_files(project.root) == ["book/intro", "notebooks/part/one", "book/more"]
+    with pytest.raises(NotebookError, match="do not exist: part/one"):
+        book_notebooks(project.root)
+
+
+def test_gpu_notebooks_are_those_whose_device_says_so(monkeypatch):
+    assert not uses_gpu({"depth": 3})
+    assert not uses_gpu({"device": "cpu"})
+    assert uses_gpu({"device": "cuda:0"})
+    for present in (True, False):
+        monkeypatch.setattr("torch.cuda.is_available", lambda present=present: present)
+        assert uses_gpu({"device": "auto"}) is present
+
+
+def test_gpu_notebooks_run_one_after_another(project, monkeypatch):
+    """Each notebook writes down when it ran; on a machine without a GPU the name of one is made up."""
+    body = """
+        import json, pathlib, time
+        start = time.time(); time.sleep(1.5)
+        pathlib.Path(f"{name}.json").write_text(json.dumps([start, time.time()]))
+    """
+    for name in ("a", "b"):
+        project.notebook(f"part/{name}", f"name: str = '{name}'\ndevice: str = 'cuda'", body)
+    monkeypatch.setattr("lae_core.book.build._execute_one", _without_a_gpu)
+    notebooks = [build.Notebook(project.root, f"part/{name}") for name in ("a", "b")]
+    execute_all(project.root, notebooks, "cpu", say=lambda line: None)
+    spans = sorted(json.loads((project.root / f"{name}.json").read_text()) for name in ("a", "b"))
+    assert spans[0][1] <= spans[1][0]
+
+
+def _without_a_gpu(root, name, values, force):
+    import lae_core.book.provenance as provenance
+
+    provenance.device = lambda gpu: "made-up GPU"
+    from lae_core.book.cache import Cache
+    from lae_core.book.progress import Progress
+
+    return Cache(root).run(build.Notebook(root, name), values, Progress(), force), 0.0
+
+
+def test_footer_of_a_page_escapes_what_it_shows():
+    record = {
+        "notebook": "notebooks/a.md",
+        "profile": "cpu",
+        "commit": "abc+",
+        "started": "2026-01-02T03:04:05+00:00",
+        "seconds": 1.25,
+        "device": "CPU <fast>",
+        "versions": {"torch": "2"},
+    }
+    shown = provenance_html(record, "cpu", "abc")
+    assert "CPU &lt;fast&gt;" in shown and "2026-01-02 03:04:05 UTC, in 1.2 s" in shown
+    assert "lae book --profile cpu" in provenance_html(None, "cpu", "abc")
+
+
+def test_links_to_sources_only_where_a_repository_is_known(monkeypatch):
+    for name in ("LAE_REPOSITORY", "GITHUB_SERVER_URL", "GITHUB_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+    assert repository_url() == ""
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://code.example")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "someone/lae")
+    assert repository_url() == "https://code.example/someone/lae"
+    monkeypatch.setenv("LAE_REPOSITORY", "https://mirror.example/lae/")
+    assert repository_url() == "https://mirror.example/lae"
