@@ -1,7 +1,7 @@
 """The built book in a real browser: find or install Chromium, open every page from disk, and list what is wrong.
 
-Each page is opened twice, wide and light, then narrow and dark, with the network off. A problem is a line of text that
-names the page. The checks: requests that would leave the machine, console errors, links inside the book that lead
+Each page is opened with the network off, in a view: wide and light, or narrow and dark. A problem is a line of text
+that names the page. The checks: requests that would leave the machine, console errors, links inside the book that lead
 nowhere, images that do not load, mathematics left as source, and pages wider than the screen.
 """
 
@@ -133,7 +133,7 @@ _PROBE = """() => {
 }"""
 
 
-def check_book(html: Path) -> list[str]:
+def check_book(html: Path, view: View) -> list[str]:
     """Every problem found on any page under `html`; an empty list means that the book works offline as it should."""
     html = html.resolve()
     found_pages = sorted(path for path in html.rglob("*.html") if "_static" not in path.relative_to(html).parts)
@@ -146,30 +146,31 @@ def check_book(html: Path) -> list[str]:
         for path, target in sends_on.items()
         if target is not None and not (path.parent / target).is_file()
     ]
-    targets: dict[Path, set[str]] = {}
-    links: dict[Path, list[str]] = {}
-    for view in VIEWS:
-        requests: list[str] = []
-        errors: list[str] = []
-        with browser_page(view, requests, errors) as page:
-            for path in pages:
-                where = f"{path.relative_to(html).as_posix()} ({view.name}, {view.theme})"
-                requests.clear()
-                errors.clear()
-                found = _probe(page, path)
-                problems += [
-                    f"{where}: request to {url}" for url in requests if not url.startswith(("file:", "data:", "blob:"))
-                ]
-                problems += [f"{where}: console error: {error}" for error in errors]
-                problems += [f"{where}: mathematics left as source: {text!r}" for text in found["raw"]]
-                problems += [f"{where}: image does not load: {image}" for image in found["images"]]
-                if found["undrawn"]:
-                    problems.append(f"{where}: {found['undrawn']} interactive figures are not drawn")
-                if found["overflow"]:
-                    wide = ", ".join(found["wide"])
-                    problems.append(f"{where}: {found['overflow']} px wider than the screen ({wide})")
-                targets[path], links[path] = set(found["ids"]), found["links"]
-    return problems + _broken_links(html, links, targets)
+    requests: list[str] = []
+    errors: list[str] = []
+    seen: dict[Path, dict[str, Any]] = {}
+    with browser_page(view, requests, errors) as page:
+        for path in pages:
+            requests.clear()
+            errors.clear()
+            seen[path] = _probe(page, path)
+            where = f"{path.relative_to(html).as_posix()} ({view.name}, {view.theme})"
+            away = [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
+            problems += [f"{where}: {problem}" for problem in _problems(seen[path], view, away, errors)]
+    return problems + _broken_links(html, seen)
+
+
+def _problems(found: dict[str, Any], view: View, away: list[str], errors: list[str]) -> Iterator[str]:
+    yield from (f"request to {url}" for url in away)
+    yield from (f"console error: {error}" for error in errors)
+    yield from (f"mathematics left as source: {text!r}" for text in found["raw"])
+    yield from (f"image does not load: {image}" for image in found["images"])
+    if found["undrawn"]:
+        yield f"{found['undrawn']} interactive figures are not drawn"
+    if found["overflow"]:
+        yield f"{found['overflow']} px wider than the screen ({', '.join(found['wide'])})"
+    if found["theme"] != view.theme:
+        yield f"the theme is {found['theme']}, the reader's screen asks for {view.theme}"
 
 
 # Mathematics typeset, pictures decoded (those below the fold too), interactive figures drawn.
@@ -196,10 +197,11 @@ def _probe(page: Any, path: Path) -> dict[str, Any]:
     return page.evaluate(_PROBE)
 
 
-def _broken_links(html: Path, links: dict[Path, list[str]], targets: dict[Path, set[str]]) -> list[str]:
+def _broken_links(html: Path, seen: dict[Path, dict[str, Any]]) -> list[str]:
+    places = {path: set(found["ids"]) for path, found in seen.items()}
     problems = []
-    for path, hrefs in links.items():
-        for href in sorted(set(hrefs)):
+    for path, found in seen.items():
+        for href in sorted(set(found["links"])):
             parts = urlsplit(href)
             if parts.scheme != "file":
                 continue
@@ -207,6 +209,6 @@ def _broken_links(html: Path, links: dict[Path, list[str]], targets: dict[Path, 
             where = f"{path.relative_to(html).as_posix()}: link to {os.path.relpath(target, html)}"
             if not target.is_relative_to(html) or not target.is_file():
                 problems.append(f"{where}, which does not exist")
-            elif parts.fragment and target in targets and unquote(parts.fragment) not in targets[target]:
+            elif parts.fragment and unquote(parts.fragment) not in places.get(target, {unquote(parts.fragment)}):
                 problems.append(f"{where}#{parts.fragment}, but that page has no such place")
     return problems
