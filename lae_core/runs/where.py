@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -182,6 +183,17 @@ def _slurm(where: Where) -> Iterator[Any]:
         raise ImportError("where='slurm' needs dask-jobqueue: install the extra `slurm` of this package") from error
     jobs = where.number("jobs", 1)
     with SLURMCluster(**slurm_arguments(where)) as cluster:
+        _ask_slurm(cluster.job_script())
         # Keeping a number alive, rather than `scale`, also replaces jobs that were cancelled or ran out of time.
         cluster.adapt(minimum_jobs=jobs, maximum_jobs=jobs)
         yield cluster
+
+
+def _ask_slurm(script: str) -> None:
+    """Have SLURM look at the job first: dask-jobqueue only logs a refusal, and the sweep would wait for ever."""
+    try:
+        answer = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConnectionError(f"where='slurm': cannot submit jobs from this machine ({error})") from error
+    if answer.returncode:
+        raise ConnectionError(f"where='slurm': SLURM refuses such a job: {answer.stderr.strip()}")
