@@ -139,8 +139,8 @@ def answer(entries: list[Entry]) -> str:
     strongest = max(pools, key=lambda pool: (pools[pool]["better"] - pools[pool]["worse"]) / _total(pools[pool]))
     safe, strong = pools[safest], pools[strongest]
     if safe["worse"] == 0 and safe["better"] > 0:
-        advice = f"Yes, where you can try it: `{safest}` was nowhere significantly worse than average pooling"
-        advice += ", and sometimes better."
+        advice = f"Yes, where you can measure it: in the paper's tables `{safest}` is nowhere significantly worse than "
+        advice += "average pooling, and sometimes better."
     elif number["better"] > number["worse"]:
         advice = (
             "Perhaps: it wins more often than it loses, but no setting of it is free of risk. Measure it on your task."

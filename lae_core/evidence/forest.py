@@ -137,7 +137,8 @@ def p_over_n(
         if marked is not None:
             axis.axvline(marked, color="#999999", linewidth=1.2, linestyle="--")
         axis.set(title=column, xscale="log", yscale="log", ylim=(8e-5, 1.3))
-    figure.supxlabel("runs behind each mean, n")
+    for axis in axes[1]:
+        axis.set_xlabel("runs behind each mean, n")
     figure.supylabel("p, two-sided, against average pooling")
     figure.legend(loc="outside lower center", ncols=2)
     return figure
@@ -155,9 +156,9 @@ def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
             axis.plot([0, row[key]], [y, y], color=style["color"], linestyle="-", linewidth=1.5)
             axis.plot(row[key], y, marker=style["marker"], color=style["color"])
             if key == "c" and row["d"]:
-                axis.annotate(f"then μ ÷ r, {row['d']}×", (row[key], y), xytext=(-9, 0), textcoords="offset points",
-                              ha="right", va="center", fontsize=9, color=DISAGREES)  # fmt: skip
-        axis.set(title=title, xlabel="steps of r", xticks=range(-5, 6))
+                text = f"then μ ÷ r, {row['d']}×"
+                axis.text(-0.4, y, text, ha="right", va="center", fontsize=9, color=DISAGREES)
+        axis.set(title=title, xlabel="steps of r", xticks=range(-4, 6, 2))
     names = {"cifar10": "C10", "cifar100": "C100"}
     labels = [f"{row_label(row)}, {names[row['data']]}" for _, row in rows]
     axes[0].set(yticks=range(len(rows)), yticklabels=labels)
@@ -184,6 +185,9 @@ def rate_ratios(frame: pd.DataFrame) -> Figure:
                 y = settings.index((row["network"], row["setting"])) + 0.14 * (number - (len(pools) - 1) / 2)
                 axis.plot(row[column], y, marker=style["marker"], color=style["color"], linestyle="none")
         axis.set(title=title, xscale="log", xlabel="ratio to average pooling's")
+        ticks = [0.03, 0.1, 0.3, 1, 3] if column == "rate_ratio" else [0.2, 0.5, 1, 2]
+        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
     axes[0].set(yticks=range(len(settings)), yticklabels=[f"{a}, {b}" for a, b in settings])
     axes[0].invert_yaxis()
     handles = [Line2D([], [], **{**style_of(pool), "linestyle": "none"}) for pool in pools]  # type: ignore[arg-type]

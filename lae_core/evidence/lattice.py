@@ -22,7 +22,7 @@ from decimal import Decimal
 
 import pandas as pd
 
-from lae_core.evidence.paper import searches, tables
+from lae_core.evidence.paper import DATA_LABELS, searches, tables
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def effective_rates() -> pd.DataFrame:
     ):
         frame = tables()[name].frame()
         frame["network"] = network
-        frame["setting"] = frame["data"] + (" " + frame["size"].astype(str) if "size" in frame else "")
+        frame["setting"] = frame["data"].map(DATA_LABELS) + (" " + frame["size"].astype(str) if "size" in frame else "")
         frame["rate"] = frame["lr"] / ((1 - frame["momentum"]) if network != "MXResNet" else 1.0)
         frame["rate_decay"] = frame["rate"] * frame["weight_decay"]
         frames.append(frame[["network", "setting", "pool", "lr", "weight_decay", "rate", "rate_decay"]])

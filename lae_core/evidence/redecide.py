@@ -13,10 +13,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lae_core.evidence.paper import Table, tables
+from lae_core.evidence.paper import DATA_LABELS, Table, tables
 from lae_core.evidence.stats import Summary, bold, difference_interval, holm, mean_interval, welch
 
-DATA_LABELS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenette": "Imagenette", "imagewoof": "Imagewoof"}
 ALPHA = 0.05
 
 

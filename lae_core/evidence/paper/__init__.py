@@ -22,6 +22,7 @@ import yaml
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+DATA_LABELS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenette": "Imagenette", "imagewoof": "Imagewoof"}
 TEXT_COLUMNS = ("pool", "squeeze_pool", "data", "hyperparameters")
 _HERE = files(__name__)
 

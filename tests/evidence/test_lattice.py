@@ -1,0 +1,73 @@
+"""The lattice of the hyperparameter search: walked forwards and read backwards."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lae_core.evidence import lattice
+from lae_core.evidence.lattice import Start, Steps
+
+START = Start.of_paper()
+few = st.integers(-5, 5)
+
+
+@given(few, few, st.integers(-4, 4))
+def test_a_walk_is_read_back_from_its_printed_values(a, b, c):
+    values = Steps(a, b, c).walk(START)
+    printed = {
+        "lr": f"{values['lr']:.6f}",
+        "weight_decay": f"{values['weight_decay']:.9f}",
+        "momentum": f"{values['momentum']:.6f}",
+    }
+    assert lattice.place(printed, START) == (Steps(a, b, c), True)
+
+
+@given(few, few, st.integers(1, 3))
+def test_divided_momentum_is_read_back_too(a, b, d):
+    values = Steps(a, b, 4, d).walk(START)
+    assert values["lr"] / (1 - values["momentum"]) == pytest.approx(START.lr * 1.6 ** (a - b) / 0.1)
+    printed = {
+        "lr": f"{values['lr']:.6f}",
+        "weight_decay": f"{values['weight_decay']:.9f}",
+        "momentum": f"{values['momentum']:.6f}",
+    }
+    assert lattice.place(printed, START) == (Steps(a, b, 4, d), True)
+
+
+def test_directions_keep_what_they_should():
+    lr, weight_decay, momentum = START.lr, START.weight_decay, START.momentum
+    second, third = Steps(0, 1, 0).walk(START), Steps(0, 0, 1).walk(START)
+    assert second["lr"] * second["weight_decay"] == pytest.approx(lr * weight_decay)
+    assert third["lr"] / (1 - third["momentum"]) == pytest.approx(lr / (1 - momentum))
+
+
+def test_the_paper_s_rows():
+    wrn, se = lattice.placed("hyper_wrn"), lattice.placed("hyper_se")
+    assert (wrn.rule == "lattice").all()
+    off = se[se.rule != "lattice"]
+    assert off[["squeeze_pool", "data", "lr", "momentum", "d", "rule"]].values.tolist() == [
+        ["lae", "cifar100", "9.378", "0.0841", 3, "μ ÷ r"],
+        ["lae(train=channel)", "cifar100", "12.855", "0.2154", 1, "μ ÷ r"],
+    ]
+
+
+def test_a_value_off_by_one_in_its_last_digit_is_not_on_the_lattice():
+    right = {"lr": "0.640", "weight_decay": "0.001024", "momentum": "0.3446"}
+    assert lattice.place(right, START)[1]
+    for key, text in (("lr", "0.641"), ("weight_decay", "0.001025"), ("momentum", "0.3447")):
+        assert not lattice.place(right | {key: text}, START)[1]
+
+
+def test_one_epsilon_is_below_its_range():
+    frame = lattice.in_ranges()
+    assert len(frame) == 20 * 6
+    assert frame[~frame.inside][["hyperparameter", "printed", "pool"]].values.tolist() == [
+        ["eps", "8.75e-08", "mixed(train=channel)"]
+    ]
+
+
+def test_effective_rates_are_ratios_to_average_pooling():
+    frame = lattice.effective_rates()
+    assert (frame[frame.pool == "avg"].rate_ratio == 1).all()
+    row = frame.set_index(["network", "setting", "pool"]).loc[("WRN-18-6", "CIFAR-10", "lae")]
+    assert row.rate_ratio == pytest.approx((0.640 / 0.4096) / (0.640 / 0.6554))
