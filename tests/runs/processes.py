@@ -38,4 +38,6 @@ def wait_until(condition: Callable[[], bool], timeout: float = 60, every: float 
 
 
 def kill(pid: int) -> None:
+    """Kill one process. Zero and negative numbers mean groups, or everything: never that."""
+    assert pid > 1, f"not a process of ours: {pid}"
     os.kill(pid, signal.SIGKILL)

@@ -110,8 +110,9 @@ def test_kills_at_any_moment(store, tmp_path, victim, moment):
         time.sleep(draw.uniform(0, 1.5))
         if victim != "driver":
             alive = [begun.pid for begun in started(log) if psutil.pid_exists(begun.pid)]
-            with contextlib.suppress(ProcessLookupError):
-                kill(draw.choice(alive) if alive else -1)
+            if alive:
+                with contextlib.suppress(ProcessLookupError):
+                    kill(draw.choice(alive))
         if victim != "worker":
             kill(driver.pid)
         driver.communicate(timeout=120)
