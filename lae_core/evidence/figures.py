@@ -13,6 +13,8 @@ from typing import Any
 import matplotlib as mpl
 from cycler import cycler
 
+from lae_core.pooling import PoolSpec
+
 # name of the pool: (label, colour, dash, marker), in the order of legends and tables
 _POOLS: dict[str, tuple[str, str, Any, str]] = {
     "avg": ("Average", "#2a2428", "-", "s"),
@@ -74,18 +76,29 @@ def use_style() -> None:
         set_matplotlib_formats("svg")
 
 
-def pool_style(name: str, *, marker: bool = False) -> dict[str, Any]:
-    """Keyword arguments for `plot`, by the name of a pool: colour, dash, label and, if asked for, its marker."""
-    if name not in _POOLS:
-        raise ValueError(f"name={name!r} is not a pool with a style; those are {', '.join(_POOLS)}")
-    label, colour, dash, symbol = _POOLS[name]
+def pool_name(pool: str | PoolSpec) -> str:
+    """The name under which a pool has its look: itself if it is one, else that of its spec, whatever its t0 or dtype.
+
+    >>> pool_name("lae(t0=4, train=channel)"), pool_name("mixed(train=one)"), pool_name("lae-one")
+    ('lae-channel', 'mixed', 'lae-one')
+    """
+    if isinstance(pool, str) and pool in _POOLS:
+        return pool
+    spec = PoolSpec.parse(pool)
+    trained = f"{spec.name}-{dict(spec.arguments).get('train')}"
+    return trained if trained in _POOLS else spec.name
+
+
+def pool_style(pool: str | PoolSpec, *, marker: bool = False) -> dict[str, Any]:
+    """Keyword arguments for `plot`, by a pool's name or spec: colour, dash, label and, if asked for, its marker."""
+    label, colour, dash, symbol = _POOLS[pool_name(pool)]
     style = {"color": colour, "linestyle": dash, "label": label}
     return style | {"marker": symbol} if marker else style
 
 
-def in_pool_order(names: Iterable[str]) -> list[str]:
-    """The names of pools in the order in which legends and tables have them."""
-    return sorted(names, key=POOL_ORDER.index)
+def in_pool_order(pools: Iterable[str]) -> list[str]:
+    """Names or specs of pools in the order in which legends and tables have them; alike ones keep the order given."""
+    return sorted(pools, key=lambda pool: POOL_ORDER.index(pool_name(pool)))
 
 
 def heat_cells(axes: Any, cells: Any, *, top: float = 1.0, digits: int = 2) -> None:
