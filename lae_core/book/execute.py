@@ -137,6 +137,7 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
                 engine_name="lae",
                 kernel_name="python3",
                 progress_bar=False,
+                start_timeout=180,
                 request_save_on_cell_execute=False,
                 cwd=notebook.root,
                 progress=progress,
@@ -158,6 +159,8 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
         said = (scratch / "kernel.log").read_text(encoding="utf-8", errors="replace")[-2000:].strip()
         hint = "killed from outside, out of memory, or a crash in compiled code"
         raise CellError(f"notebooks/{notebook.name}.md: its kernel died ({hint})\n{said}") from None
+    except RuntimeError as error:  # how nbclient says that a kernel did not come up in time
+        raise CellError(f"notebooks/{notebook.name}.md: {error}") from None
     finally:
         progress.close()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ def _source_button(app: Sphinx, pagename: str, templatename: str, context: dict[
         context["header_buttons"].append(button | {"label": "source-file-button"})
 
 
+def _code_in_docstrings(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Our docstrings mark code as Markdown does, with single backticks; Sphinx reads them as something else."""
+    lines[:] = [re.sub(r"(?<![`:\w])`([^`]+)`(?![`_])", r"``\1``", line) for line in lines]
+
+
 def repository_url() -> str:
     """Where the sources are published: known on GitHub's runners, or told by $LAE_REPOSITORY; else no links to them."""
     told = os.environ.get("LAE_REPOSITORY")
@@ -97,6 +103,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("lae_commit", "unknown", "")
     app.add_config_value("lae_repository", "", "")
     app.connect("config-inited", _settings)
+    app.connect("autodoc-process-docstring", _code_in_docstrings)
     app.connect("html-page-context", _scripts)
     app.connect("html-page-context", _footer)
     app.connect("html-page-context", _source_button, priority=900)  # after the theme has made its own buttons

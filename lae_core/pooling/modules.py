@@ -1,4 +1,4 @@
-"""The pools as modules: global, for (batch, channels, *positions) of any size.
+"""The pools as modules: global, for `(batch, channels, *positions)` of any size.
 
 Each gives (batch, channels), or (batch, channels, 1, ...) with `flatten=False`. `dtype` sets the precision of the pooling step
 alone: the input is cast to it, pooled, and the result cast back.
