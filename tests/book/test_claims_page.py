@@ -1,0 +1,135 @@
+"""The Claims page and the front page's ledger, built from verdict files and used in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lae_core.book import build, claims_page
+from lae_core.book.browser import VIEWS, browser_page, check_book
+from lae_core.evidence.claims import Verdict
+from lae_core.evidence.ledger import Claim, Entry, LedgerError
+
+REPO = Path(__file__).resolve().parents[2]
+CLAIMS = """\
+- {id: T1, claim: One and one are two., place: §2, notebook: part/one}
+- {id: C1, claim: It learns faster., place: §4, notebook: experiments/late}
+- {id: C3, claim: It wins., place: §6, notebook: part/one}
+"""
+RECORDS = """
+    from lae_core.evidence.claims import record_verdict
+    record_verdict("T1", "proved", evidence="Algebra says so.", scale="symbolic")
+    numbers = {"comparisons": 2, "better": 1, "level": 1, "worse": 0}
+    numbers |= {"lae: better": 1, "lae: level": 1, "lae: worse": 0}
+    record_verdict("C3", verdict, evidence="Counted.", scale="printed numbers", numbers=numbers);
+"""
+
+
+@pytest.fixture
+def book(project, monkeypatch):
+    shutil.copy(REPO / "_config.yml", project.root / "_config.yml")
+    shutil.copytree(REPO / "book" / "_static", project.root / "book" / "_static")
+    project.write("book/references.bib", "")
+    project.write("book/claims.yml", CLAIMS)
+    project.write(
+        "_toc.yml", "format: jb-book\nroot: book/intro\nchapters:\n- file: notebooks/part/one\n- file: book/claims\n"
+    )
+    pieces = "\n\n".join(f"```{{include}} _generated/{name}.md\n```" for name in ("answer", "ledger"))
+    project.write("book/intro.md", f"# A small book\n\n{pieces}\n")
+    project.notebook("part/one", "verdict: str = 'partly'  # on C3", RECORDS)
+    monkeypatch.setattr(build, "GENERATORS", [claims_page.write])
+    return project
+
+
+def now(root: Path) -> list[Entry]:
+    done = build.execute_all(root, build.book_notebooks(root), "smoke", say=lambda _: None)
+    return claims_page.ledger(root, {name: each.verdicts for name, each in done.items()})
+
+
+def test_pages_state_what_the_data_gives_and_follow_it(book):
+    root, html = book.root, book.root / "_build" / "html"
+    build.build(root, root / "_build", "smoke")
+    page, front = (html / "book" / f"{name}.html" for name in ("claims", "intro"))
+    assert claims_page.stated(page.read_text()) == {"T1": "proved", "C1": "open", "C3": "partly"}
+    assert claims_page.disagreements(now(root), html) == []
+    staged = (root / "_build" / "src" / "book" / "claims.md").read_text()
+    assert "`lae run notebooks/experiments/late.md --profile paper`" in staged
+    assert "better in 1 of 2 settings" in front.read_text()
+
+    # The data changes, the pages do not: they are found out. A build puts them right.
+    book.write("ci/profiles/smoke/part/one.yml", "verdict: contradicted\n")
+    assert claims_page.disagreements(now(root), html) == [
+        "claims.html: C3 is partly, the data gives contradicted",
+        "intro.html: 1 partly, the data gives 0",
+        "intro.html: 0 contradicted, the data gives 1",
+    ]
+    build.build(root, root / "_build", "smoke")
+    assert claims_page.disagreements(now(root), html) == []
+
+    for view in VIEWS:
+        assert check_book(html, view) == []
+    _use_the_filter(page)
+
+
+def _use_the_filter(page: Path) -> None:
+    errors: list[str] = []
+    with browser_page(VIEWS[0], [], errors) as tab:
+
+        def shown() -> list[str]:
+            rows = tab.locator("table.lae-claims tbody tr")
+            return [row.locator("td").first.inner_text() for row in rows.all() if row.is_visible()]
+
+        tab.goto(f"{page.as_uri()}?verdict=open")
+        assert shown() == ["C1"] and tab.locator(".lae-filter output").inner_text() == "1 of 3 claims"
+        tab.goto(page.as_uri())
+        assert shown() == ["T1", "C1", "C3"]
+        # By keyboard alone: the first button, then on to the second.
+        tab.locator(".lae-filter button").first.focus()
+        tab.keyboard.press("Enter")
+        assert shown() == ["T1"]
+        tab.keyboard.press("Tab")
+        tab.keyboard.press("Space")
+        assert shown() == ["T1", "C3"]
+        tab.get_by_label("Kind of claim").select_option("C")
+        assert shown() == ["C3"]
+        tab.get_by_label("Search the claims").fill("algebra")
+        assert shown() == []
+    assert errors == []
+
+
+def test_a_verdict_without_a_claim_stops_the_book(book):
+    book.write("book/claims.yml", CLAIMS.replace("C3", "C4"))
+    with pytest.raises(LedgerError, match="'C3', which is not in book/claims.yml"):
+        build.build(book.root, book.root / "_build", "smoke")
+
+
+def entry(name: str, verdict: str = "partly", scale: str = "printed numbers", **numbers: int) -> Entry:
+    return Entry(
+        Claim(name, "It wins.", "§6", "evidence/x"), Verdict(name, verdict, "Counted.", scale, numbers=numbers)
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "advice"),
+    [
+        (
+            {"lae": (1, 3, 0), "lae(train=one)": (4, 1, 1)},
+            "Yes, where you can measure it: in the paper's tables `lae` ",
+        ),
+        ({"lae": (0, 4, 0), "lae(train=one)": (4, 1, 1)}, "Perhaps"),
+        ({"lae": (0, 2, 2), "lae(train=one)": (1, 1, 1)}, "Not on this evidence"),
+    ],
+)
+def test_the_answer_follows_the_numbers(outcomes, advice):
+    kinds = ("better", "level", "worse")
+    numbers = {f"{pool}: {kind}": k for pool, ks in outcomes.items() for kind, k in zip(kinds, ks, strict=True)}
+    totals = {kind: sum(ks[i] for ks in outcomes.values()) for i, kind in enumerate(kinds)}
+    said = claims_page.answer([entry("C3", **numbers, **totals, comparisons=sum(totals.values()))])
+    assert said.startswith(f"**{advice}")
+
+
+def test_without_evidence_there_is_no_advice():
+    open_claim = Entry(Claim("C3", "It wins.", "§6", "evidence/x"), None, "not run")
+    assert "no advice" in claims_page.answer([open_claim])

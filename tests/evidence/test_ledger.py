@@ -1,0 +1,123 @@
+"""The ledger: every claim has a state, every verdict has a claim, and nothing is decided twice or typed by hand."""
+
+import re
+from pathlib import Path
+
+import jupytext
+import pytest
+
+from lae_core.evidence.claims import VERDICTS, Verdict
+from lae_core.evidence.ledger import Claim, LedgerError, counts, join, load_claims
+
+REPO = Path(__file__).resolve().parents[2]
+CLAIMS = load_claims(REPO / "book" / "claims.yml")
+# The rows of the paper's map: each keeps its id.
+ROWS = [
+    f"{letter}{number}" for letter, last in (("T", 9), ("N", 6), ("E", 10), ("C", 14)) for number in range(1, last + 1)
+]
+NOTEBOOKS = {
+    path.relative_to(REPO / "notebooks").with_suffix("").as_posix(): path
+    for path in (REPO / "notebooks").glob("*/*.md")
+}
+
+
+def some(claim: str, verdict: str = "reproduced") -> Verdict:
+    return Verdict(claim, verdict, "Found.", "printed numbers")
+
+
+def test_every_row_of_the_map_is_a_claim():
+    assert set(ROWS) <= {claim.id for claim in CLAIMS}
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_claims_are_short_plain_and_placed(claim):
+    assert claim.claim.endswith(".") and len(claim.claim) < 200
+    assert re.search(r"§|table|figure|supplement|\(dropped\)|\(commented\)", claim.place)
+    assert claim.notebook.split("/")[0] in ("theory", "evidence", "experiments")
+
+
+def recorded(path: Path) -> set[str]:
+    """The claims on which a notebook's source records a verdict."""
+    code = "\n".join(cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code")
+    return set(re.findall(r'record_verdict\(\s*"([A-Z]\d+[a-z]?)"', code))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_a_notebook_decides_just_the_claims_that_are_its_own(notebook):
+    assert recorded(NOTEBOOKS[notebook]) == {claim.id for claim in CLAIMS if claim.notebook == notebook}
+
+
+PAGES = [*NOTEBOOKS.values(), *(REPO / "book").glob("*.md")]
+
+
+def typed_verdicts(text: str) -> list[str]:
+    """Places where prose sets a verdict beside a claim's id."""
+    words = "|".join(VERDICTS)
+    return [match.group() for match in re.finditer(rf"\b[TNEC]\d+[a-z]?\b(?: is|:)? \*{{0,2}}(?:{words})\b", text)]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_no_page_types_a_verdict(path):
+    prose = "\n".join(cell.source for cell in jupytext.read(path).cells if cell.cell_type == "markdown")
+    assert typed_verdicts(prose) == []
+
+
+def test_a_typed_verdict_would_be_seen():
+    assert typed_verdicts("As we saw, C2 is contradicted.") == ["C2 is contradicted"]
+    assert typed_verdicts("**T1: proved** and C13b *open*") == ["T1: proved", "C13b *open"]
+
+
+@pytest.fixture
+def two(tmp_path):
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "one.md").touch()
+    return [Claim("T1", "One.", "§2", "part/one"), Claim("C1", "Two.", "§4", "experiments/two")], tmp_path
+
+
+def test_join_gives_every_claim_a_state(two):
+    claims, notebooks = two
+    ran = join(claims, {"part/one": {"T1": some("T1")}}, notebooks)
+    assert [(entry.claim.id, entry.state) for entry in ran] == [("T1", "reproduced"), ("C1", "open")]
+    assert counts(ran) == {"proved": 0, "reproduced": 1, "partly": 0, "contradicted": 0, "open": 1}
+    assert "not written yet" in ran[1].missing and ran[1].open_at_paper_scale and not ran[0].open_at_paper_scale
+    assert ran[1].claim.command == "lae run notebooks/experiments/two.md --profile paper"
+    assert "has not been run" in join(claims, {}, notebooks)[0].missing
+
+
+def test_a_smaller_scale_leaves_the_paper_s_own_open(two):
+    claims, notebooks = two
+    small = {"experiments/two": {"C1": Verdict("C1", "reproduced", "Found.", "cpu")}}
+    full = {"experiments/two": {"C1": Verdict("C1", "reproduced", "Found.", "paper")}}
+    assert join(claims, small, notebooks)[1].open_at_paper_scale
+    assert not join(claims, full, notebooks)[1].open_at_paper_scale
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "message"),
+    [
+        ({"part/one": {"T1": some("T1"), "T2": some("T2")}}, "'T2', which is not in book/claims.yml"),
+        ({"part/one": {"T1": some("T1"), "C1": some("C1")}}, "'C1'.*leaves to notebooks/experiments/two.md"),
+        ({"part/one": {}}, "records no verdict on 'T1'"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(two, verdicts, message):
+    claims, notebooks = two
+    with pytest.raises(LedgerError, match=message):
+        join(claims, verdicts, notebooks)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {id: T1, claim: a, place: b}", "expected the keys"),
+        ("- {id: T1, claim: a, place: b, notebook: c, verdict: proved}", "expected the keys"),
+        ("- {id: X1, claim: a, place: b, notebook: c}", "id='X1'"),
+        ("- {id: T1, claim: '', place: b, notebook: c}", "claim=''"),
+        ("- {id: T1, claim: a, place: b, notebook: c}\n- {id: T1, claim: a, place: b, notebook: c}", "more than once"),
+    ],
+)
+def test_claims_file_is_checked(tmp_path, text, message):
+    path = tmp_path / "claims.yml"
+    path.write_text(text)
+    with pytest.raises(LedgerError, match=message):
+        load_claims(path)
