@@ -103,7 +103,7 @@
       return node;
     };
     const svg = svgNode("svg", { viewBox: "0 0 640 190", role: "img", class: "lx-curve" });
-    const px = (logT) => 70 + ((logT + 2) / 4) * 540;
+    const px = (logT) => 95 + ((logT + 2) / 4) * 510;
     svg.update = (x, logT) => {
       const row = x.map(constant);
       const [low, high] = [mean(row).v, largest(row)];
@@ -117,11 +117,12 @@
       };
       const [cx, cy] = at(logT).split(",");
       svg.replaceChildren(
-        ...[high, low].map((v) => svgNode("line", { x1: 70, x2: 610, y1: py(v), y2: py(v), class: "lx-bound" })),
+        ...[high, low].map((v) => svgNode("line", { x1: 95, x2: 605, y1: py(v), y2: py(v), class: "lx-bound" })),
         svgNode("polyline", { points: points.join(" "), class: "lx-line" }),
         svgNode("circle", { cx, cy, r: 7, class: "lx-dot" }),
-        text("max", { x: 62, y: py(high) + 5, "text-anchor": "end" }),
-        text("average", { x: 62, y: py(low) + (high > low ? 5 : 24), "text-anchor": "end" }),
+        text("max", { x: 87, y: py(high) + 5, "text-anchor": "end" }),
+        text("average", { x: 87, y: py(low) + (high > low ? 5 : 24), "text-anchor": "end" }),
+        text("t", { x: 635, y: 180, "text-anchor": "end" }),
         ...[-2, -1, 0, 1, 2].map((p) => text(String(10 ** p), { x: px(p), y: 180, "text-anchor": "middle" })),
       );
       svg.setAttribute("aria-label", `LAE over temperature, falling from max ${shown(high)} to average ${shown(low)}`);
@@ -157,11 +158,11 @@
         const weights = pool.weights(x, t);
         put(cards[k].value, found.v, 4);
         cards[k].weights.forEach((node, entry) => {
-          put(node, weights[entry], 2);
+          put(node, weights[entry], 3);
           node.style.setProperty("--share", weights[entry]);
           node.classList.toggle("lx-dark", weights[entry] > 0.5);
         });
-        cards[k].gradient.forEach((node, entry) => put(node, found.d[entry], 2));
+        cards[k].gradient.forEach((node, entry) => put(node, found.d[entry], 3));
         if (pool.heated) put(cards[k].heat, found.d[4], 4);
         else cards[k].heat.textContent = "–";
       });

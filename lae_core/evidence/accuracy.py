@@ -95,3 +95,19 @@ def _number(x: Tensor) -> float:
     """The tensor's number; an infinity for nan, so that it counts as the largest error."""
     number = float(x.detach())
     return math.inf if math.isnan(number) else number
+
+
+def derivative_errors(row: list[float], t: float, step: float = 1e-5) -> tuple[float, float]:
+    """Largest relative error, over all entries and t, of autograd and of central differences, both in float64.
+
+    A central difference of half-width h = step·t is off by about step² and by the value's rounding over h.
+    """
+    exact = reference(row, t)
+    wanted = torch.tensor([*map(float, exact.weights), float(exact.d_log_t) / t], dtype=torch.float64)
+    point = torch.tensor([*row, t], dtype=torch.float64, requires_grad=True)
+    (auto,) = torch.autograd.grad(logavgexp(point[:-1], point[-1]), point)
+    steps = step * t * torch.eye(len(point), dtype=torch.float64)
+    above, below = point.detach() + steps, point.detach() - steps
+    central = (logavgexp(above[:, :-1], above[:, -1]) - logavgexp(below[:, :-1], below[:, -1])) / (2 * step * t)
+    off_auto, off_central = (float(((found - wanted).abs() / wanted.abs()).max()) for found in (auto, central))
+    return off_auto, off_central
