@@ -98,7 +98,7 @@ def lattice_search(
                 break
         stuck = 0 if moved else stuck + 1
         axis = (axis + 1) % 3
-        study.set_user_attr("path", path)
+        study.set_user_attr("path", [list(point) for point in path])
     return SearchResult(lattice.params(path[-1]), best, stuck == 3, study)
 
 
