@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lae_core.models.prelu import PReLU
 from lae_core.pooling import PoolSpec, make_pool
 
 STEM = 16
@@ -104,7 +105,7 @@ class PyramidNet(nn.Module):
             stride = 2 if i in (n, 2 * n) else 1
             self.blocks.append(Block(widths[i], widths[i + 1], stride, 1 - (1 - survival) * (i + 1) / blocks))
         channels = widths[-1]
-        activation = nn.PReLU() if last_activation == "prelu" else nn.ReLU()
+        activation = PReLU() if last_activation == "prelu" else nn.ReLU()
         self.norm = nn.BatchNorm2d(channels)
         self.global_pool = make_pool(pool, channels)
         if tail == "bn-relu-pool":

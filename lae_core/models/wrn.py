@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from lae_core.models.prelu import PReLU
 from lae_core.models.squeeze_excite import SqueezeExcite
 from lae_core.pooling import PoolSpec, make_pool
 
@@ -39,7 +40,7 @@ class Block(nn.Module):
         if squeeze is not None:
             branch = self.residual if squeeze_place == "residual" else self.shortcut
             branch.append(SqueezeExcite(outputs, squeeze, squeeze_ratio))
-        self.activation = nn.PReLU() if last_activation == "prelu" else nn.ReLU(inplace=True)
+        self.activation = PReLU() if last_activation == "prelu" else nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.activation(self.residual(x) + self.shortcut(x))
