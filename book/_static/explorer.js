@@ -73,7 +73,7 @@
   };
 
   function slider(label, id, range) {
-    const output = make("output", { for: id });
+    const output = make("output", { for: id, "aria-live": "off" });
     const input = make("input", { type: "range", id, ...range });
     return { input, output, row: make("div", { class: "lx-slider" }, make("label", { for: id }, label), input, output) };
   }
