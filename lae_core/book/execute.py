@@ -40,11 +40,13 @@ class CellError(RuntimeError):
 class _Client(PapermillNotebookClient):
     """Passes Ctrl-C on to the kernel, whose cell can then stop its workers, before the kernel is shut down."""
 
-    def create_kernel_manager(self) -> Any:
-        manager = super().create_kernel_manager()
-        if os.name == "posix":  # sockets in the file system: no port that two kernels could both pick
-            manager.transport = "ipc"
-        return manager
+    def connect_in(self, private: str) -> None:
+        """Talk through sockets in the directory `private`: on ports, two kernels that start at once can pick the same."""
+        self.km = self.create_kernel_manager()
+        if os.name == "posix":
+            self.km.connection_file = os.path.join(private, "kernel.json")
+            self.km.transport = "ipc"
+            self.km.ip = os.path.join(private, "kernel")
 
     def papermill_execute_cells(self) -> None:
         try:
@@ -80,7 +82,9 @@ class _Engine(NBClientEngine):
             timeout=None,
             stderr_file=progress,
         )
-        return client.execute(stderr=kernel_log)
+        with tempfile.TemporaryDirectory(prefix="lae-") as private:
+            client.connect_in(private)
+            return client.execute(stderr=kernel_log)
 
 
 def _tags(cell: NotebookNode) -> list[str]:

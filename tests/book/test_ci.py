@@ -1,0 +1,79 @@
+"""Workflows are valid, and the scripts that they call exist, parse, and refuse a runner without a GPU."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+REPO = Path(__file__).resolve().parents[2]
+WORKFLOWS = sorted((REPO / ".github" / "workflows").glob("*.yml"))
+SCRIPTS = sorted((REPO / "ci").glob("*.sh")) + [REPO / ".ci" / "run"]
+
+
+def test_workflows_fit_the_schema(tmp_path):
+    schema = [str(Path(sys.executable).parent / "check-jsonschema"), "--builtin-schema", "vendor.github-workflows"]
+    done = subprocess.run([*schema, *map(str, WORKFLOWS)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text("on: push\njobs:\n  a:\n    runs-on: x\n    stepz: []\n")
+    assert subprocess.run([*schema, str(wrong)], capture_output=True).returncode != 0
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_only_call_make_and_our_scripts(workflow):
+    """So that any other CI can do the same. Expressions reach a shell by the environment alone."""
+    for job in yaml.safe_load(workflow.read_text())["jobs"].values():
+        for step in job["steps"]:
+            command = step.get("run", "make")
+            assert "${{" not in command
+            program = command.split()[0]
+            assert program == "make" or os.access(REPO / program, os.X_OK), command
+
+
+def test_gpu_workflow_asks_for_a_gpu_by_label_and_asserts_it():
+    job = yaml.safe_load((REPO / ".github" / "workflows" / "gpu.yml").read_text())["jobs"]["notebooks"]
+    assert {"self-hosted", "gpu"} <= set(job["runs-on"])
+    assert "ci/require_cuda.py" in (REPO / "ci" / "gpu.sh").read_text()
+    kept = [step["with"]["path"] for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
+    assert any("_build/gpu/records" in path for path in kept)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_parse_and_stop_at_the_first_error(script):
+    assert os.access(script, os.X_OK)
+    assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+    assert "set -euo pipefail" in script.read_text()
+
+
+def test_runner_without_a_gpu_is_refused():
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(REPO)}
+    done = subprocess.run([sys.executable, "ci/require_cuda.py"], cwd=REPO, env=hidden, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no CUDA GPU" in done.stderr
+
+
+def test_readme_picture_is_what_its_script_draws(tmp_path):
+    drawn = tmp_path / "lae.svg"
+    env = {**os.environ, "PYTHONPATH": str(REPO)}
+    subprocess.run([sys.executable, "ci/picture.py", str(drawn)], cwd=REPO, env=env, check=True)
+    assert drawn.read_bytes() == (REPO / "book" / "_static" / "lae.svg").read_bytes(), "run ci/picture.py again"
+    assert "book/_static/lae.svg" in (REPO / "README.md").read_text()
+
+
+def test_readme_commands_are_real():
+    """Each `lae` command and script that the README shows is one that parses."""
+    from lae_core.cli import parser
+
+    text = (REPO / "README.md").read_text()
+    commands = re.findall(r"\.venv/bin/lae (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
+    assert len(commands) >= 5
+    for command in commands:
+        parser().parse_args(command.split())
+    for path in re.findall(r"`?((?:ci|\.github)/[\w./]+)`?", text):
+        assert (REPO / path).exists(), path

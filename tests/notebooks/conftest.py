@@ -1,0 +1,32 @@
+"""The whole book at `smoke`, built once: whichever test worker comes first builds, the others find nothing to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+REPO = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def repo() -> Path:
+    return REPO
+
+
+@pytest.fixture(scope="session")
+def smoke_book() -> Path:
+    """`_build/smoke`, with `html/` and `src/` in it: every notebook executed at `smoke`, every warning fatal."""
+    output = REPO / "_build" / "smoke"
+    output.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "lae_core.cli", "book", "--profile", "smoke", "--output", str(output)]
+    with FileLock(output / ".lock"):
+        done = subprocess.run(
+            command, cwd=REPO, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True
+        )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return output

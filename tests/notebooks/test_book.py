@@ -1,0 +1,88 @@
+"""The book at `smoke`, every notebook executed, in a real browser without a network."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from lae_core.book.browser import VIEWS, browser_page, check_book
+from lae_core.book.build import book_notebooks, toc_files
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+def test_every_page_works_offline(smoke_book: Path, view):
+    assert check_book(smoke_book / "html", view) == []
+
+
+def test_every_page_of_the_contents_is_there_and_not_too_heavy(smoke_book: Path, repo: Path):
+    for name in toc_files(repo):
+        page = smoke_book / "html" / f"{name}.html"
+        assert page.stat().st_size < 1_500_000, name
+        assert '<aside class="lae-provenance"' in page.read_text(encoding="utf-8"), name
+
+
+def test_pages_show_and_offer_what_ran(smoke_book: Path, repo: Path):
+    """The values on the page and in the notebook behind its download button are those of the profile."""
+    for notebook in book_notebooks(repo):
+        page = (smoke_book / "html" / "notebooks" / f"{notebook.name}.html").read_text(encoding="utf-8")
+        download = re.search(r'href="([^"]*_sources/notebooks/[^"]*\.ipynb)"', page)
+        assert download, f"{notebook.name} has no download button"
+        offered = smoke_book / "html" / "notebooks" / Path(notebook.name).parent / download.group(1)
+        executed = nbformat.read(offered, as_version=4)
+        nbformat.validate(executed)
+        cells = [cell for cell in executed.cells if "parameters" in cell.metadata.get("tags", [])]
+        assert len(cells) == 1
+        shown: dict = {}
+        exec(cells[0].source, shown)  # plain assignments
+        values = notebook.values("smoke")
+        assert {name: shown[name] for name in values} == values
+        assert executed.metadata["lae"]["parameters"] == values
+        assert "injected-parameters" not in json.dumps(executed)
+        assert f"lae run notebooks/{notebook.name}.md --profile smoke" in page
+
+
+def test_no_output_holds_an_error_a_warning_or_a_path_of_this_machine(smoke_book: Path, repo: Path):
+    for notebook in book_notebooks(repo):
+        executed = nbformat.read(smoke_book / "src" / "notebooks" / f"{notebook.name}.ipynb", as_version=4)
+        for cell in executed.cells:
+            for output in cell.get("outputs", []):
+                assert output.output_type != "error", notebook.name
+                assert output.get("name") != "stderr", f"{notebook.name}: {output.get('text')}"
+                assert str(repo) not in json.dumps(output), notebook.name
+
+
+def test_plotly_is_loaded_only_where_it_draws(smoke_book: Path):
+    pages = list((smoke_book / "html").rglob("*.html"))
+    loads = {page for page in pages if "plotly.min.js" in page.read_text(encoding="utf-8")}
+    draws = {page for page in pages if 'class="lae-plotly"' in page.read_text(encoding="utf-8")}
+    assert loads == draws != set()
+
+
+def test_search_figures_and_theme_from_disk(smoke_book: Path):
+    """Search finds a page; in the dark a figure is a light card and an interactive figure takes the theme's ink."""
+    html = smoke_book / "html"
+    requests: list[str] = []
+    errors: list[str] = []
+    dark = VIEWS[1]
+    with browser_page(dark, requests, errors) as page:
+        page.goto((html / "search.html").as_uri() + "?q=temperature")
+        page.wait_for_selector("#search-results li a", timeout=20_000)
+        found = page.eval_on_selector_all("#search-results li a", "links => links.map(link => link.href)")
+        assert any("five_minutes.html" in link for link in found)
+        page.goto((html / "notebooks" / "start" / "five_minutes.html").as_uri())
+        page.wait_for_selector(".lae-plotly svg.main-svg", timeout=20_000)
+        ink = "selector => getComputedStyle(document.querySelector(selector))"
+        card = page.evaluate(f"({ink})('.cell_output img').backgroundColor")
+        assert card == "rgb(255, 255, 255)"
+        label = "document.querySelector('.lae-plotly .xtick text').style.fill"
+        dark_ink = page.evaluate(label)
+        page.evaluate("document.documentElement.dataset.theme = 'light'")
+        page.wait_for_function(f"{label} !== '{dark_ink}'", timeout=10_000)
+        red, green, blue = (int(part) for part in re.findall(r"\d+", dark_ink)[:3])
+        assert min(red, green, blue) > 150, f"{dark_ink} is not readable on a dark page"
+    assert errors == []
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
