@@ -40,7 +40,7 @@ POOL_LABELS: dict[str, str] = {name: label for name, (label, _, _, _) in _POOLS.
 SERIES = ("#1b1464", "#0072b2", "#d1450b", "#2c8a3d", "#b07800", "#a83279")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (8, 3)))
 
-HEAT = "YlGnBu"  # light to dark without a turn: reads the same in grey
+HEAT = "Blues"  # light to dark without a turn: reads the same in grey
 
 
 def use_style() -> None:
@@ -107,7 +107,7 @@ def heat_cells(axes: Any, cells: Any, *, top: float = 1.0, digits: int = 2) -> N
     for row, values in enumerate(cells):
         for column, value in enumerate(values):
             ink = "white" if value > 0.55 * top else "black"
-            axes.text(column, row, f"{value:.{digits}f}", ha="center", va="center", color=ink)
+            axes.text(column, row, f"{value:.{digits}f}", ha="center", va="center", color=ink, fontsize=9.5)
     axes.set(xticks=[], yticks=[])
     axes.grid(False)
     axes.spines[:].set_visible(False)
