@@ -145,7 +145,7 @@ def _local(where: Where) -> Iterator[Any]:
         "distributed.comm.timeouts.connect": "60s",
     }
     with dask.config.set(settings), _environment_kept(common):
-        scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "port": 0, "dashboard": False}}
+        scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}}
         specs = {index: spec(index) for index in range(workers)}
         with SpecCluster(specs, scheduler=scheduler, silence_logs="CRITICAL", name=f"lae-{os.getpid()}") as cluster:
             yield cluster
