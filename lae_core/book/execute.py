@@ -41,7 +41,7 @@ class _Client(PapermillNotebookClient):
     """Passes Ctrl-C on to the kernel, whose cell can then stop its workers, before the kernel is shut down."""
 
     def connect_in(self, private: str) -> None:
-        """Talk through sockets in the directory `private`: on ports, two kernels that start at once can pick the same."""
+        """Talk through sockets in `private`: on ports, two kernels that start at once can pick the same one."""
         self.km = self.create_kernel_manager()
         if os.name == "posix":
             self.km.connection_file = os.path.join(private, "kernel.json")
