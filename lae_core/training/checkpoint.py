@@ -43,7 +43,7 @@ def load(folder: Path, config: RunConfig) -> dict[str, Any] | None:
         state = torch.load(path, map_location="cpu", weights_only=True)
         same = RunConfig.from_dict(state["config"]).key() == config.key()
     except Exception as error:
-        raise ValueError(f"{path} is not a checkpoint of this program ({error}); move it away to start anew") from error
+        raise ValueError(f"{path} is not a checkpoint of this program; move it away to start anew") from error
     if not same:
         raise ValueError(f"{path} belongs to another run; move it away to start anew")
     return state

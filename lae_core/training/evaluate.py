@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -56,23 +58,29 @@ def over_sizes(model: nn.Module, config: RunConfig, split: Split) -> dict[str, d
     return table
 
 
-def pool_state(model: nn.Module) -> dict[str, dict[str, list[float]]]:
+def finite(value: float) -> float | None:
+    """None for what JSON cannot hold."""
+    return value if math.isfinite(value) else None
+
+
+def pool_state(model: nn.Module) -> dict[str, dict[str, list[float | None]]]:
     """The pools' temperatures and parameters by module: {"global_pool": {"temperature": […], "log_t": […]}}."""
-    state: dict[str, dict[str, list[float]]] = {}
+    state: dict[str, dict[str, list[float | None]]] = {}
     for name, module in model.named_modules():
         if isinstance(module, GlobalPool):
             values = {n: p for n, p in module.named_parameters(recurse=False)}
             if hasattr(module, "temperature"):
                 values["temperature"] = module.temperature
-            state[name] = {n: v.detach().double().flatten().tolist() for n, v in values.items()}
+            state[name] = {n: [finite(x) for x in v.detach().double().flatten().tolist()] for n, v in values.items()}
     return state
 
 
-def temperatures(model: nn.Module) -> dict[str, dict[str, float]]:
+def temperatures(model: nn.Module) -> dict[str, dict[str, float | None]]:
     """Lowest, highest and geometric mean temperature of each pool that has one."""
     summary = {}
     for name, module in model.named_modules():
         if isinstance(module, GlobalPool) and hasattr(module, "temperature"):
             t = module.temperature.detach().double()
-            summary[name] = {"mean": t.log().mean().exp().item(), "min": t.min().item(), "max": t.max().item()}
+            of = {"mean": t.log().mean().exp(), "min": t.min(), "max": t.max()}
+            summary[name] = {what: finite(value.item()) for what, value in of.items()}
     return summary

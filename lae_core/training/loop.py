@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from lae_core.training import augment, checkpoint, data, evaluate, network, optim
 from lae_core.training.config import RECIPE, RunConfig
+from lae_core.training.evaluate import finite
 from lae_core.training.provenance import provenance
 
 PRECISIONS = {"fp32": "32-true", "fp64": "64-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -42,7 +43,7 @@ def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Prog
     with _torch_state(config):
         if config.processes == 1:
             return _train(fabric, config, folder, progress)
-        return fabric.launch(_train, config, folder, progress)
+        return fabric.launch(_train_in_process, config.to_dict(), folder, progress)
 
 
 def _fabric(config: RunConfig) -> Fabric:
@@ -91,9 +92,13 @@ class _State:
     valid_seconds: list[float] = field(default_factory=list)
 
 
+def _train_in_process(fabric: Fabric, config: dict[str, Any], *rest: Any) -> dict[str, Any]:
+    """`_train` in a spawned process, for which Fabric passes on plain values only; one thread, as its share."""
+    torch.set_num_threads(1)
+    return _train(fabric, RunConfig.from_dict(config), *rest)
+
+
 def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Progress | None) -> dict[str, Any]:
-    if config.processes > 1:
-        torch.set_num_threads(1)
     began = time.perf_counter()
     torch.manual_seed(config.seed)
     split = _split(config, fabric.device)
@@ -117,7 +122,7 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
             start = time.perf_counter()
             totals = fabric.all_reduce(evaluate.evaluate(model, valid, wanted, split), reduce_op="sum")
             loss, wrong, count = totals.tolist()
-            row |= {"valid_loss": _finite(loss / count), "valid_error": wrong / count}
+            row |= {"valid_loss": finite(loss / count), "valid_error": wrong / count}
             state.valid_seconds.append(time.perf_counter() - start)
         row["temperatures"] = evaluate.temperatures(plain)
         state.rows.append(row)
@@ -140,7 +145,7 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
         "status": state.status,
         "epochs": state.rows,
         "final": final | ({"accuracy": 1 - end["valid_error"]} if finished else {}),
-        "pools": _plain_numbers(evaluate.pool_state(plain)),
+        "pools": evaluate.pool_state(plain),
         "input_sizes": sizes,
         "network": facts,
         "times": {
@@ -213,10 +218,10 @@ def _epoch(
     return {
         "epoch": epoch + 1,
         "lr": lr,
-        "train_loss": _finite(loss),
+        "train_loss": finite(loss),
         "train_error": error,
-        "gradient_norm": _finite(mean_norm),
-        "gradient_norm_max": _finite(highest.item()),
+        "gradient_norm": finite(mean_norm),
+        "gradient_norm_max": finite(highest.item()),
     }
 
 
@@ -247,12 +252,3 @@ def _keep(folder: Path, config: RunConfig, model: nn.Module, optimiser: Any, sta
         "state": vars(state),
     }
     checkpoint.save(folder, config, content)
-
-
-def _finite(value: float) -> float | None:
-    """None for what JSON cannot hold."""
-    return value if math.isfinite(value) else None
-
-
-def _plain_numbers(pools: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, list[float | None]]]:
-    return {pool: {name: [_finite(v) for v in values] for name, values in of.items()} for pool, of in pools.items()}

@@ -1,0 +1,108 @@
+"""A config is checked before anything starts, and names its run for good."""
+
+import json
+
+import numpy as np
+import pytest
+
+from lae_core.training.config import _DEFAULTS, RECIPE, RunConfig
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"network": "wnr"}, ["network = 'wnr'", "wrn, pyramidnet, mxresnet", "did you mean 'wrn'"]),
+        ({"pool": "lea"}, ["pool = 'lea'", "lae"]),
+        ({"squeeze": "average"}, ["squeeze = 'average'", "avg"]),
+        ({"depth": 7}, ["depth = 7", "at least 8"]),
+        ({"network": "pyramidnet", "depth": 100}, ["depth = 100", "6n + 2"]),
+        ({"network": "mxresnet", "depth": 101}, ["depth = 101", "10, 18, 34 or 50"]),
+        ({"lr": 0}, ["lr = 0.0", "above 0"]),
+        ({"lr": "0.1"}, ["lr = '0.1'", "finite number"]),
+        ({"lr": float("nan")}, ["lr = nan", "finite number"]),
+        ({"epochs": 2.5}, ["epochs = 2.5", "integer"]),
+        ({"epochs": True}, ["epochs = True", "integer"]),
+        ({"momentum": 1.0}, ["momentum = 1.0", "not including, 1"]),
+        ({"schedule": "step", "milestones": [0.7, 0.2]}, ["milestones = (0.7, 0.2)", "rising"]),
+        ({"input_sizes": 32}, ["input_sizes = 32", "list of ints"]),
+        ({"input_sizes": [32, 4]}, ["input_sizes = (32, 4)", "at least 8"]),
+        ({"batch": 33, "processes": 2}, ["batch = 33", "multiple of processes = 2"]),
+        ({"data": "imagewoof"}, ["data = 'imagewoof'", "imagewoof-160"]),
+        ({"fold": -1}, ["fold = -1", "at least 0"]),
+        ({"seed": -1}, ["seed = -1", "from 0"]),
+        ({"attention": 1}, ["attention = 1", "True or False"]),
+        ({"label_smoothing": 1}, ["label_smoothing = 1.0"]),
+        ({"stem_stride": 3, "network": "mxresnet", "depth": 18}, ["stem_stride = 3", "4, or 2"]),
+    ],
+)
+def test_a_bad_field_is_refused_with_its_name_value_and_what_would_do(fields, says):
+    with pytest.raises(ValueError) as refusal:
+        RunConfig(**fields)
+    for words in says:
+        assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tail": "bn-pool-bn-relu"},
+        {"survival": 0.9},
+        {"stem_stride": 2},
+        {"eps": 1e-4},
+        {"flat": 0.5},
+        {"milestones": [0.2]},
+        {"crop_scale": 0.1},
+        {"squeeze_ratio": 4},
+        {"network": "mxresnet", "depth": 18, "squeeze": "avg"},
+        {"network": "mxresnet", "depth": 18, "last_activation": "relu"},
+    ],
+)
+def test_a_field_without_effect_is_refused_so_that_one_run_has_one_name(fields):
+    with pytest.raises(ValueError, match="default"):
+        RunConfig(**fields)
+
+
+def test_unknown_fields_are_refused_by_name():
+    with pytest.raises(ValueError, match="no field 'momentun': did you mean 'momentum'"):
+        RunConfig.from_dict({"momentun": 0.9})
+    with pytest.raises(ValueError, match="no field 'learning_rate'"):
+        RunConfig().replace(learning_rate=0.1)
+
+
+def test_it_survives_json_and_is_hashable():
+    config = RunConfig(pool="lae(t0=4, train=one)", input_sizes=[16, 32], schedule="step", milestones=[0.3], seed=7)
+    again = RunConfig.from_dict(json.loads(json.dumps(config.to_dict())))
+    assert again == config and hash(again) == hash(config) and again.key() == config.key()
+
+
+def test_the_key_does_not_depend_on_how_a_value_is_written():
+    key = RunConfig(lr=1.0, pool="lae(t0=4, train=one)").key()
+    assert RunConfig(lr=1, pool="lae( train=one,t0=4.0 )").key() == key
+    assert RunConfig(lr=np.float64(1), pool="lae(t0=4, train=one)").key() == key
+    assert RunConfig(lr=1, pool="lae(t0=4, train=one)", seed=np.int64(0)).key() == key
+
+
+def test_the_key_depends_on_every_field_but_the_device():
+    base = RunConfig(squeeze="avg", optimiser="ranger", augment="resize-crop", processes=2)
+    other = {
+        "depth": 8, "width": 2, "pool": "max", "squeeze": "max", "squeeze_ratio": 8, "squeeze_place": "shortcut",
+        "last_activation": "relu", "data": "digits", "image_size": 64, "subset": 100, "fold": 3, "eval_subset": 9,
+        "eval_every": 2, "input_sizes": [32], "crop_scale": 0.5, "label_smoothing": 0.1, "epochs": 3, "batch": 64,
+        "lr": 0.2, "ramp_up": 0.2, "momentum": 0.8, "beta2": 0.9, "eps": 1e-5, "weight_decay": 0.1, "decay_norm": True,
+        "temperature_lr": 3.0, "seed": 5, "precision": "fp64", "processes": 4, "recipe": RECIPE + 1,
+    }  # fmt: skip
+    keys = {name: base.replace(**{name: value}).key() for name, value in other.items()}
+    assert len(set(keys.values()) | {base.key()}) == len(other) + 1
+    assert base.replace(device="cpu").key() == base.key()
+
+
+def test_keys_of_published_records_never_change():
+    # Committed records bear these names; a change here orphans them.
+    assert RunConfig().key() == "eab378d84d29de91"
+    assert RunConfig(depth=8, width=1, pool="lae(t0=4, train=one)", seed=3).key() == "dca952dbcdf1f65e"
+
+
+def test_a_field_added_later_leaves_old_names_alone():
+    # the name is made of what differs from the defaults, so a field at its default is not in it
+    written = {"depth": 8, "lr": 0.1}
+    assert RunConfig.from_dict(written).key() == RunConfig.from_dict(_DEFAULTS | written).key()
