@@ -124,6 +124,14 @@ def test_kills_at_any_moment(store, tmp_path, victim, moment):
     assert not list(store.root.glob("*/claim.*"))
 
 
+def test_a_run_that_keeps_killing_its_worker_fails_alone(store):
+    configs = [Toy(seed=seed, fail="kill" if seed == 2 else "") for seed in range(6)]
+    report = sweep(configs, store=store, where="local(workers=2)", run=run)
+    assert [failure.config["seed"] for failure in report.failures] == [2]
+    assert "died again and again" in report.failures[0].error
+    assert set(results(store)) == {0, 1, 3, 4, 5}
+
+
 MOUNT = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
 
 
@@ -152,7 +160,7 @@ def test_real_training_equal_after_a_kill(tmp_path):
     bit."""
     plan = tmp_path / "plan.yml"
     plan.write_text(
-        "base: {depth: 8, width: 0.25, data: digits, epochs: 6, batch: 64, subset: 512, eval_subset: 256, lr: 0.1}\n"
+        "base: {depth: 8, width: 0.25, data: digits, epochs: 6, batch: 64, subset: 256, eval_subset: 64, augment: none, lr: 0.1}\n"
         'grid: {pool: [avg, "lae(t0=1, train=one)"], seed: 0..1}\n'
     )
     command = [sys.executable, "-m", "lae_core.cli", "sweep", str(plan), "--where", "local(workers=2)", "--store"]
