@@ -157,7 +157,7 @@ def test_stock_jupytext_and_papermill_run_a_chapter(tmp_path, where):
         check=True,
     ).stdout
     subprocess.run(
-        [tools / "papermill", "-", output, "-p", "pool", "lae(t0=2, train=one)", "--no-progress-bar"],
+        [tools / "papermill", "-", output, "-p", "t0", "2", "-p", "train", "one", "--no-progress-bar"],
         cwd=cwd,
         input=text,
         capture_output=True,
