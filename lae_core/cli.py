@@ -26,11 +26,29 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op.add_argument("--resnet50", action="store_true", help="also time a ResNet-50 training step at 224 px")
     op.add_argument("--json", metavar="FILE", help="write the table to FILE as JSON ('-' for the screen)")
     op.set_defaults(run=_bench_operator)
+    tr = kinds.add_parser("training", help="our loop and augmentation against plain PyTorch, torchvision and timm")
+    tr.add_argument("--data", default="digits", metavar="NAME", help="digits (default), cifar10 or cifar100")
+    tr.add_argument("--rounds", type=int, default=8, help="interleaved rounds; the best of them counts (default 8)")
+    tr.add_argument("--pictures", type=int, default=512, help="pictures in a round of the loops (default 512)")
+    tr.add_argument("--accuracy", action="store_true", help="train ours and the textbook's too, and compare accuracies")
+    tr.add_argument("--accuracy-only", action="store_true", help="the accuracies without the timings")
+    tr.add_argument("--seeds", type=int, default=5, help="of the accuracy comparison (default 5)")
+    tr.add_argument("--epochs", type=int, default=4, help="of each of its runs (default 4)")
+    tr.add_argument("--subset", type=int, metavar="N", help="pictures that each of its runs trains on (default all)")
+    tr.add_argument("--full-epochs", type=int, default=2, help="of one more pair on all pictures (default 2)")
+    tr.add_argument("--json", metavar="FILE", help="also write the results to FILE")
+    tr.set_defaults(run=_bench_training)
     sw = kinds.add_parser("sweep", help="speed-up of two workers over one, and the overhead of a run")
     sw.add_argument("--runs", type=int, default=16, help="training runs for the speed-up (default 16)")
     sw.add_argument("--trivial", type=int, default=1000, help="trivial runs for the overhead (default 1000)")
     sw.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
     sw.set_defaults(run=_bench_sweep)
+
+
+def _bench_training(args: argparse.Namespace) -> int:
+    from lae_core.bench import training
+
+    return training.main(args)
 
 
 def _bench_sweep(args: argparse.Namespace) -> int:

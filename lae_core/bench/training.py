@@ -1,0 +1,235 @@
+"""`lae bench training`: our loop and our augmentation against plain PyTorch, torchvision and timm, on one thread.
+
+Contenders take turns in one process and the best of many rounds counts. Times are CPU time of this thread, which other
+programs on the machine disturb least. With `--accuracy` the networks are trained and their accuracies compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torchvision import transforms
+
+from lae_core.bench.textbook import PILPictures, ResNet, Textbook, train_transform
+from lae_core.training import augment, data, loop, network, optim
+from lae_core.training.config import RunConfig
+from lae_core.training.datasets import DATASETS
+from lae_core.training.provenance import provenance
+
+WRN8 = RunConfig(depth=8, width=1, pool="avg", batch=128, lr=0.2, weight_decay=5e-4, decay_norm=True, device="cpu")
+
+
+def best_of(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """The least CPU seconds of each contender over rounds in which they take turns; the first round only warms up."""
+    best = dict.fromkeys(contenders, math.inf)
+    for turn in range(rounds + 1):
+        for name, work in contenders.items():
+            began = time.process_time()
+            work()
+            if turn:
+                best[name] = min(best[name], time.process_time() - began)
+    return best
+
+
+def bench_augmentation(pictures: data.Pictures, rounds: int, batch: int = 256) -> list[dict[str, Any]]:
+    """Microseconds a picture, from uint8 to a normalised batch, for the two training views."""
+    spec_mean, spec_std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
+    index = torch.arange(batch)
+    generator = torch.Generator().manual_seed(0)
+    pil = [Image.fromarray(pictures.one(i).permute(1, 2, 0).numpy()) for i in range(batch)]
+    tail = [transforms.ToTensor(), transforms.Normalize(spec_mean, spec_std)]
+    resize_crop = transforms.Compose(
+        [transforms.RandomResizedCrop(32, (0.35, 1)), transforms.RandomHorizontalFlip(), *tail]
+    )
+    theirs = {"autoaugment": train_transform("autoaugment", spec_mean, spec_std), "resize-crop": resize_crop}
+    rows = []
+    for kind, transform in theirs.items():
+        draws, view = augment.trainer(kind, pictures, 32)
+
+        def ours(draws: int = draws, view: Callable = view) -> Tensor:
+            uniforms = torch.rand(batch, draws, generator=generator, dtype=torch.float64)
+            return augment.normalise(view(index, uniforms), spec_mean, spec_std)
+
+        def plain(transform: Callable = transform) -> Tensor:
+            return torch.stack([transform(image) for image in pil])
+
+        best = best_of({"ours": ours, "torchvision": plain}, rounds)
+        us = {name: seconds / batch * 1e6 for name, seconds in best.items()}
+        rows.append({"view": kind, **us, "ratio": us["torchvision"] / us["ours"]})
+    return rows
+
+
+class _Ours:
+    """Our loop, an epoch at a time."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config, self.fabric = config, loop._fabric(config)
+        torch.manual_seed(config.seed)
+        self.split = loop._split(config, self.fabric.device)
+        plain = network.build(config).to(memory_format=torch.channels_last)
+        self.model = self.fabric.setup_module(plain)
+        self.optimiser = self.fabric.setup_optimizers(optim.optimiser(plain, config))
+        self.draws, self.view = augment.trainer(config.augment, self.split.train, config.image_size)
+        rows = torch.arange(config.batch)
+        self.x = augment.normalise(self.split.train.uniform[rows], self.split.spec.mean, self.split.spec.std)
+        self.y = self.split.train.labels[rows]
+
+    def epoch(self) -> None:
+        loop._epoch(self.fabric, self.config, self.model, self.optimiser, self.split, self.draws, self.view, 0)
+
+    def network_alone(self) -> None:
+        """The same number of steps on one batch that is ready: forward, backward, optimiser."""
+        for _ in range(len(self.split.train_index) // self.config.batch):
+            self.optimiser.zero_grad()
+            nn.functional.cross_entropy(self.model(self.x), self.y).backward()
+            self.optimiser.step()
+
+
+def _arrays(pictures: data.Pictures, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    assert pictures.uniform is not None
+    return pictures.uniform[index].numpy(), pictures.labels[index].numpy()
+
+
+def textbook_for(config: RunConfig, split: data.Split) -> Textbook:
+    return Textbook(
+        train=_arrays(split.train, split.train_index),
+        test=_arrays(split.valid, split.valid_index),
+        mean=split.spec.mean,
+        std=split.spec.std,
+        augment=config.augment,
+        batch=config.batch,
+        epochs=config.epochs,
+        lr=config.lr,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+        rate=optim.schedule(config),
+        blocks=(config.depth - 2) // 6,
+        width=config.width,
+        seed=config.seed,
+    )
+
+
+def _timm(book: Textbook) -> Callable[[], None]:
+    """The textbook's network and pictures under timm's loader, AutoAugment and optimiser factory."""
+    try:
+        from timm.data import create_loader
+        from timm.optim import create_optimizer_v2
+    except ImportError as error:
+        raise SystemExit(f"lae bench training needs timm: pip install 'lae[peers]' ({error})") from error
+    loader = create_loader(
+        PILPictures(*book.train, None), (3, 32, 32), book.batch, is_training=True, use_prefetcher=False, num_workers=0,
+        auto_augment="original", mean=book.mean, std=book.std, persistent_workers=False, scale=(0.35, 1),
+    )  # fmt: skip
+    model = ResNet(book.blocks, book.width)
+    optimiser = create_optimizer_v2(
+        model, "momentum", lr=book.lr, momentum=book.momentum, weight_decay=book.weight_decay
+    )
+
+    def epoch() -> None:
+        model.train()
+        for x, y in loader:
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimiser.step()
+
+    return epoch
+
+
+def bench_loop(name: str, pictures: int, rounds: int) -> dict[str, Any]:
+    """Pictures a second, end to end, of the same network, batch and augmentation."""
+    config = WRN8.replace(data=name, subset=pictures, eval_subset=100, epochs=1)
+    ours = _Ours(config)
+    book = textbook_for(config, ours.split)
+    book.start()
+    contenders = {
+        "ours": ours.epoch,
+        "plain PyTorch": book.epoch,
+        "timm": _timm(book),
+        "network alone": ours.network_alone,
+    }
+    best = best_of(contenders, rounds)
+    done = pictures // config.batch * config.batch
+    rates = {contender: done / seconds for contender, seconds in best.items()}
+    return {
+        "network": "WRN-8, 16-32-64",
+        "batch": config.batch,
+        "pictures_per_second": rates,
+        "ratio": {peer: rates["ours"] / rates[peer] for peer in ("plain PyTorch", "timm")},
+        "not_network": 1 - rates["ours"] / rates["network alone"],
+    }
+
+
+def bench_accuracy(name: str, seeds: int, epochs: int, subset: int | None, augmentation: str) -> dict[str, Any]:
+    """Final accuracy of our loop and of the textbook's, each over the same seeds."""
+    found: dict[str, list[float]] = {"ours": [], "textbook": []}
+    config = WRN8.replace(data=name, epochs=epochs, subset=subset, augment=augmentation, ramp_up=0.25)
+    for seed in range(seeds):
+        config = config.replace(seed=seed)
+        record = loop.run(config)
+        found["ours"].append(record["final"]["accuracy"])
+        book = textbook_for(config, loop._split(config, torch.device("cpu")))
+        found["textbook"].append(book.run())
+        print(f"  seed {seed}: ours {found['ours'][-1]:.4f}, textbook {found['textbook'][-1]:.4f}", flush=True)
+    result = {"config": config.replace(seed=0).to_dict(), "seeds": seeds, "accuracy": found}
+    if seeds > 1:
+        mean = {who: statistics.mean(values) for who, values in found.items()}
+        error = math.sqrt(sum(statistics.variance(values) / seeds for values in found.values()))
+        result |= {"mean": mean, "difference": mean["ours"] - mean["textbook"], "standard_error": error}
+    return result
+
+
+def _show(result: dict[str, Any]) -> None:
+    if "augmentation" in result:
+        print("augmentation, µs a picture (one thread)")
+        for row in result["augmentation"]:
+            us = f"ours {row['ours']:8.1f}   torchvision {row['torchvision']:8.1f}"
+            print(f"  {row['view']:<14} {us}   {row['ratio']:.1f}×")
+        of = result["loop"]
+        print(f"loop, pictures a second ({of['network']}, batch {of['batch']}, AutoAugment, one thread)")
+        for name, rate in of["pictures_per_second"].items():
+            ratio = f"   ours {of['ratio'][name]:.2f}×" if name in of["ratio"] else ""
+            print(f"  {name:<14} {rate:8.0f}{ratio}")
+        print(f"  share of our loop that is not the network: {100 * of['not_network']:.1f} %")
+    for name, of in result.get("accuracy", {}).items():
+        print(f"accuracy, {name}: {json.dumps(of['accuracy'])}")
+        if "difference" in of:
+            print(
+                f"  difference {100 * of['difference']:+.2f} ± {100 * of['standard_error']:.2f} points (standard error)"
+            )
+
+
+def main(args: argparse.Namespace) -> int:
+    torch.set_num_threads(1)
+    try:
+        pictures = data.load(args.data, "train")
+    except FileNotFoundError as error:
+        print(f"lae bench training: {error}")
+        return 2
+    if pictures.uniform is None or pictures.uniform.shape[-1] != 32:
+        print(f"lae bench training: --data {args.data} will not do: give cifar10, cifar100 or digits (32 px)")
+        return 2
+    result: dict[str, Any] = {"data": DATASETS[args.data].title}
+    if not args.accuracy_only:
+        result["augmentation"] = bench_augmentation(pictures, args.rounds)
+        result["loop"] = bench_loop(args.data, args.pictures, args.rounds)
+    if args.accuracy or args.accuracy_only:
+        result["accuracy"] = {
+            f"{args.seeds} seeds": bench_accuracy(args.data, args.seeds, args.epochs, args.subset, "autoaugment"),
+            "all pictures": bench_accuracy(args.data, 1, args.full_epochs, None, "flip-crop"),
+        }
+    result["provenance"] = provenance("cpu")
+    _show(result)
+    if args.json:
+        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+    return 0
