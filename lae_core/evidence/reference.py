@@ -6,6 +6,7 @@ derivative by t loses about 2·log10(t) digits, and `DIGITS` leaves more than fo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mpmath import mp, mpf
 
@@ -19,6 +20,12 @@ class Reference:
     value: mpf
     weights: tuple[mpf, ...]
     d_log_t: mpf
+
+    @cached_property
+    def weight_parts(self) -> tuple[list[float], list[float]]:
+        """The weights as floats, and what those leave out: together good to some thirty digits, and fast."""
+        high = [float(w) for w in self.weights]
+        return high, [float(w - h) for w, h in zip(self.weights, high, strict=True)]
 
 
 def reference(row: Sequence[float], t: float, digits: int = DIGITS) -> Reference:
