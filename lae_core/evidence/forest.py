@@ -121,7 +121,6 @@ def p_over_n(
         for pool in pools:
             rows = frames[(frames["column"] == column) & (frames["pool"] == pool)]
             style, ahead = style_of(pool), rows["gain"].iloc[0] > 0
-            label = style["label"] if axis is axes[0, 0] else None
             every = max(1, len(rows) // 5)
             axis.plot(
                 rows["n"],
@@ -131,7 +130,6 @@ def p_over_n(
                 marker=style["marker"],
                 markevery=every,
                 markerfacecolor="white" if "t0=" in pool else style["color"],
-                label=label,
             )
         axis.axhline(ALPHA, color=DISAGREES, linewidth=1.2)
         if marked is not None:
@@ -140,7 +138,12 @@ def p_over_n(
     for axis in axes[1]:
         axis.set_xlabel("runs behind each mean, n")
     figure.supylabel("p, two-sided, against average pooling")
-    figure.legend(loc="outside lower center", ncols=2)
+    # Markers alone: whether a line is solid or dotted differs from panel to panel.
+    handles = [
+        Line2D([], [], **{**style_of(pool), "linestyle": "none"}, markerfacecolor="white" if "t0=" in pool else None)  # type: ignore[arg-type]
+        for pool in pools
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
 
 
@@ -165,7 +168,7 @@ def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
     axes[0].tick_params(axis="y", labelsize=9)
     for axis in axes:
         axis.axhline(len(next(iter(frames.values()))) - 0.5, color="#999999", linewidth=1)
-        axis.set_ylim(len(rows) - 0.4, -0.6)
+        axis.set(xlim=(-6, 5), ylim=(len(rows) - 0.4, -0.6))
     return figure
 
 

@@ -111,10 +111,12 @@ def join(claims: Iterable[Claim], verdicts: Mapping[str, Mapping[str, Verdict]],
             entries.append(Entry(claim, verdicts[claim.notebook][claim.id]))
         elif (notebooks / f"{claim.notebook}.md").is_file():
             entries.append(Entry(claim, None, f"notebooks/{claim.notebook}.md has not been run for this book"))
-        else:
+        elif claim.needs_training:
             entries.append(
-                Entry(claim, None, f"notebooks/{claim.notebook}.md is not written yet, and its runs are not made")
+                Entry(claim, None, "the notebook that decides it is not written yet, and its runs are not made")
             )
+        else:
+            entries.append(Entry(claim, None, f"notebooks/{claim.notebook}.md is not written yet"))
     return entries
 
 
