@@ -7,9 +7,8 @@ For a row z of n values with maximum m, and u = (z - m) / t <= 0:
     dLAE / dt    =  -mean phi(delta),       delta = u - L,  phi(x) = x exp(x) - expm1(x) >= 0
 
 The textbook form t (logsumexp(z / t) - log n) is off by t times the rounding error, and its gradient to t is a difference
-of nearly equal numbers. Here both are sums of terms of one sign. Two cheaper forms, log(mean(exp(u))) for L and
-sum(w u) - L for the gradient to t, are just as exact for rows that spread widely against t. `_forward` uses them where it may
-look at the data (a CPU, outside of compilation and tracing) and finds that every row is such.
+of nearly equal numbers. Here both are sums of terms of one sign. Where a choice may depend on the data, that is on a CPU
+and outside of compilation and tracing, `eager_cpu` finds for every row the cheapest form that is as exact as these.
 """
 
 from __future__ import annotations
@@ -19,6 +18,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from lae_core.pooling.eager_cpu import by_looking
+from lae_core.pooling.series import expm1, phi
 
 _HALF = (torch.float16, torch.bfloat16)
 _DTYPES = (torch.float64, torch.float32, *_HALF)
@@ -119,86 +121,69 @@ class _LogAvgExp(torch.autograd.Function):
 
 def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, ...]:
     """Value, exp(u), its sum n exp(L), and falling = -dLAE/dt (where asked for) of every row."""
-    look = _may_look(z)
-    top, u = _centre(z, t, mask, dims)
-    n = _count(u, mask, dims)
-    exp_u = torch.exp(u)
-    total = exp_u.sum(dims, keepdim=True)
-    log_mean = torch.log(total / n)
-    # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|,
-    # which is at least |m| and, since -L <= (max z - min z) / t, at least -t L / 2
-    if not (look and bool(((top.abs() >= 0.5 * t) | (log_mean <= -1.0)).all())):
-        excess = _masked_mean(_expm1(u), mask, n, dims)
-        log_mean = torch.where(excess > -0.5, torch.log1p(excess), log_mean)
+    n = _count(z, mask, dims, t.dtype)
+    top, shifted = _shift(z, mask, dims)
+    if _may_look(z) and mask is None:
+        exp_u, total, log_mean, falling = by_looking(top, shifted, t, n, dims, wants_t)
+    else:
+        u = shifted / t
+        exp_u = torch.exp(u)
+        total, excess = _sum(exp_u, dims), _masked_mean(expm1(u, exp_u), mask, n, dims)
+        narrow = excess > -0.5
+        log_mean = torch.where(narrow, torch.log1p(excess), torch.log(total / n))
+        total = torch.where(narrow, n + n * excess, total)
+        falling = _masked_mean(phi(u - log_mean), mask, n, dims) if wants_t else None
     value = top + t * log_mean
-    falling = _falling(u, exp_u, total, log_mean, mask, n, dims, look) if wants_t else total.new_empty(0)
-    return value.to(z.dtype), exp_u.to(z.dtype), total, falling
-
-
-def _falling(u, exp_u, total, log_mean, mask, n, dims, look) -> Tensor:
-    """-dLAE/dt = KL(weights || uniform) = sum(w u) - L = mean phi(u - L)."""
-    if look and mask is None:
-        falling = (exp_u * u).sum(dims, keepdim=True) / total - log_mean
-        # the difference is off by about eps (1 - L)
-        if bool((falling >= (1 - log_mean) / 32).all()):
-            return falling
-    return _masked_mean(_phi(u - log_mean), mask, n, dims)
+    return value.to(z.dtype), exp_u.to(z.dtype), total, value.new_empty(0) if falling is None else falling
 
 
 def _differentiable(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """The weights and -dLAE/dt again, from operations that autograd can differentiate further."""
-    top, u = _centre(z, t, mask, dims)
-    n = _count(u, mask, dims)
+    top, shifted = _shift(z, mask, dims)
+    n = _count(z, mask, dims, t.dtype)
     # an element at -inf, masked or not, would bring inf * 0 into the derivatives: a finite one stands in, with no weight
-    absent = u.detach() == -math.inf
-    u = (torch.where(absent, top, z.to(t.dtype)) - top) / t
+    absent = shifted.detach() == -math.inf
+    u = torch.where(absent, 0.0, shifted) / t
     log_mean = _LogAvgExp.apply(u.masked_fill(absent, -math.inf), torch.ones_like(t), mask, dims, False)[0]
     delta = u - torch.where(log_mean == -math.inf, 0.0, log_mean)
     present = (~absent).any(dims, keepdim=True)
-    falling = _masked_mean(torch.where(absent, 1.0, _phi(delta)), mask, n, dims) * present
+    falling = _masked_mean(torch.where(absent, 1.0, phi(delta)), mask, n, dims) * present
     return torch.where(absent, 0.0, torch.exp(delta) / n), falling
 
 
-def _centre(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The finite reference m of each row and u = (z - m) / t, in t's dtype; masked elements have u = -inf."""
-    z = z.to(t.dtype)
+def _shift(z: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The finite reference m of each row and z - m, in the precision of the computation; masked elements become -inf."""
     if mask is not None:
         z = z.masked_fill(~mask, -math.inf)
     # an infinite or nan maximum would turn every u of its row into nan: centre such a row at 0
-    top = z.detach().amax(dims, keepdim=True).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    return top, (z - top) / t
+    top = z.detach().amax(dims, keepdim=True).to(_work_dtype(z)).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return top, z - top
 
 
-def _count(u: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> int | Tensor:
+def _count(z: Tensor, mask: Tensor | None, dims: tuple[int, ...], dtype: torch.dtype) -> int | Tensor:
     if mask is None:
-        return math.prod([u.shape[d] for d in dims])
-    return mask.expand(u.shape).sum(dims, keepdim=True).clamp(min=1).to(u.dtype)
+        return math.prod([z.shape[d] for d in dims])
+    return mask.expand(z.shape).sum(dims, keepdim=True).clamp(min=1).to(dtype)
 
 
 def _masked_mean(x: Tensor, mask: Tensor | None, n: int | Tensor, dims: tuple[int, ...]) -> Tensor:
-    return (x if mask is None else x.masked_fill(~mask, 0.0)).sum(dims, keepdim=True) / n
+    return _sum(x if mask is None else x.masked_fill(~mask, 0.0), dims) / n
 
 
-def _expm1(u: Tensor) -> Tensor:
-    return torch.expm1(u)
-
-
-def _phi(x: Tensor) -> Tensor:
-    """phi(x) = x exp(x) - expm1(x) = sum over k >= 2 of (k - 1) x^k / k!, by the series where the difference would cancel."""
-    x = x.clamp(min=-1000.0)  # phi(-inf) is 1, and exp(-1000) is 0 in every dtype
-    small = x.abs() < 0.5
-    near = torch.where(small, x, 0.0)
-    last = 9 if x.dtype == torch.float32 else 17
-    series = torch.full_like(x, (last - 1) / math.factorial(last))
-    for k in range(last - 1, 1, -1):
-        series = series * near + (k - 1) / math.factorial(k)
-    return torch.where(small, series * near * near, (x - 1) * torch.exp(x) + 1)
+def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    # eager torch adds in a tree, a compiler one by one: over a long row of like values that drifts
+    drifts = torch.compiler.is_compiling() and math.prod([x.shape[d] for d in dims]) > 4096
+    return x.sum(dims, keepdim=True, dtype=torch.float64 if drifts else None).to(x.dtype)
 
 
 def _may_look(z: Tensor) -> bool:
     """Whether a choice may depend on z's values: free on a CPU, a wait on a GPU, impossible while a graph is being traced."""
     plain = type(z) in (Tensor, torch.nn.Parameter)
-    return plain and z.device.type == "cpu" and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
+    return plain and z.numel() > 0 and z.device.type == "cpu" and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
+
+
+def _work_dtype(z: Tensor) -> torch.dtype:
+    return torch.float32 if z.dtype in _HALF else z.dtype
 
 
 def _check_dim(z: Tensor, dim: int | Sequence[int]) -> tuple[int, ...]:
@@ -219,7 +204,7 @@ def _check_dim(z: Tensor, dim: int | Sequence[int]) -> tuple[int, ...]:
 
 def _check_t(t: float | Tensor, shape: torch.Size, z: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """t in the dtype of the computation, shaped to broadcast against the keepdim result."""
-    dtype = torch.float32 if z.dtype in _HALF else z.dtype
+    dtype = _work_dtype(z)
     if not isinstance(t, Tensor):
         if not 0 < t < math.inf:
             raise ValueError(f"t is {t!r}: the temperature must be a positive, finite number")

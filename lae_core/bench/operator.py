@@ -1,0 +1,196 @@
+"""`lae bench operator`: what pooling costs, forward and forward + backward, as ratios to the plain mean.
+
+All contenders run in one process and take turns, so that a slow moment of the machine hits each alike; the best of many
+rounds counts. Each gets a gradient that differs from element to element, as it would in a network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor, nn
+
+from lae_core.pooling import logavgexp
+
+SHAPES = ((64, 512, 8, 8), (64, 2048, 8, 8), (64, 128, 28, 28), (8, 64, 112, 112))
+PEERS = ("logsumexp", "logavgexp-pytorch", "timm LsePlus2d")
+
+
+class _Timed(nn.Module):
+    """A contender: one way to pool (batch, channels, height, width) to (batch, channels)."""
+
+    def __init__(self, pool: Callable[[Tensor, Tensor | float], Tensor], t: float, trained: bool) -> None:
+        super().__init__()
+        self.pool = pool
+        self.t = nn.Parameter(torch.tensor(t)) if trained else t
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.pool(z, self.t)
+
+
+def _textbook(z: Tensor, t: Tensor | float) -> Tensor:
+    return t * (torch.logsumexp(z / t, (2, 3)) - math.log(z.shape[2] * z.shape[3]))
+
+
+def contenders(t: float, trained: bool) -> dict[str, nn.Module]:
+    """Every pool under test by name; "mean" is what the others are measured against, "lae" is ours."""
+    pools: dict[str, nn.Module] = {
+        "mean": _Timed(lambda z, _: z.mean((2, 3)), t, False),
+        "lae": _Timed(lambda z, t: logavgexp(z, t, dim=(2, 3)), t, trained),
+        "logsumexp": _Timed(_textbook, t, trained),
+    }
+    try:
+        from logavgexp_pytorch import logavgexp as peer
+        from timm.layers.other_pool import LsePlus2d
+    except ImportError as error:
+        raise SystemExit(f"lae bench operator needs the peers: pip install 'lae[peers]' ({error})") from error
+    pools["logavgexp-pytorch"] = _Timed(lambda z, t: peer(z.flatten(2), temp=t), t, trained)
+    pools["timm LsePlus2d"] = LsePlus2d(r=1 / t, r_learnable=trained)
+    return pools
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table."""
+
+    shape: tuple[int, ...]
+    layout: str  # contiguous or channels_last
+    dtype: str
+    mode: str  # eager or compiled
+    temperature: str  # fixed or trained
+    t: float
+
+    def input(self) -> Tensor:
+        generator = torch.Generator().manual_seed(0)
+        z = torch.randn(self.shape, generator=generator).to(getattr(torch, self.dtype))
+        layout = torch.channels_last if self.layout == "channels_last" else torch.contiguous_format
+        return z.to(memory_format=layout).requires_grad_()
+
+
+def cases(quick: bool, t: float) -> Iterator[Case]:
+    for mode in ("eager",) if quick else ("eager", "compiled"):
+        for dtype in ("float32",) if quick else ("float32", "bfloat16"):
+            for layout in ("contiguous",) if quick else ("contiguous", "channels_last"):
+                for temperature in ("fixed", "trained"):
+                    for shape in SHAPES[:1] if quick else SHAPES:
+                        yield Case(shape, layout, dtype, mode, temperature, t)
+
+
+def measure(case: Case, rounds: int) -> dict:
+    """Best seconds of every contender, forward and forward + backward, and the bytes that each keeps for backward."""
+    z = case.input()
+    pools = contenders(case.t, case.temperature == "trained")
+    kept = {name: _bytes_kept(pool, z) for name, pool in pools.items()}
+    if case.mode == "compiled":
+        torch._dynamo.reset()
+        pools = {name: torch.compile(pool, fullgraph=True) for name, pool in pools.items()}
+    grad = torch.randn(case.shape[:2]).to(z.dtype)
+    forward, both = dict.fromkeys(pools, math.inf), dict.fromkeys(pools, math.inf)
+    for _ in range(rounds + 1):  # in the first round everything warms up, and compiles
+        for name, pool in pools.items():
+            with torch.no_grad():
+                forward[name] = min(forward[name], _seconds(lambda pool=pool: pool(z)))
+        for name, pool in pools.items():
+            leaves = [z, *pool.parameters()]
+            both[name] = min(both[name], _seconds(lambda pool=pool, leaves=leaves: _step(pool, leaves, grad)))
+    return {**asdict(case), "forward": forward, "both": both, "kept": kept}
+
+
+def _step(pool: nn.Module, leaves: list[Tensor], grad: Tensor) -> None:
+    # not .backward(), which would also time how the gradient is stored in z.grad
+    torch.autograd.grad(pool(leaves[0]), leaves, grad)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _bytes_kept(pool: nn.Module, z: Tensor) -> int:
+    """Bytes of what autograd keeps until the backward pass, beside the input itself."""
+    storages: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storages[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        pool(z)
+    storages.pop(z.untyped_storage().data_ptr(), None)
+    return sum(storages.values())
+
+
+def resnet50_step(rounds: int, batch: int = 8) -> dict:
+    """Seconds of one ResNet-50 training step at 224 px with average pooling and with trained LAE, taking turns."""
+    from torchvision.models import resnet50
+
+    from lae_core.pooling import swap_global_pool
+
+    images, labels = torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
+    models = {"avg": resnet50(), "lae(t0=4, train=one)": swap_global_pool(resnet50(), "lae(t0=4, train=one)")}
+    optimisers = {name: torch.optim.SGD(model.parameters(), lr=1e-3) for name, model in models.items()}
+
+    def step(name: str) -> None:
+        loss = nn.functional.cross_entropy(models[name](images), labels)
+        optimisers[name].zero_grad()
+        loss.backward()
+        optimisers[name].step()
+
+    best = dict.fromkeys(models, math.inf)
+    for _ in range(rounds + 1):
+        for name in models:
+            best[name] = min(best[name], _seconds(lambda name=name: step(name)))
+    return {"batch": batch, "seconds": best, "ratio": best["lae(t0=4, train=one)"] / best["avg"]}
+
+
+def _row(result: dict) -> str:
+    names = list(result["both"])
+    ratios = {kind: {name: result[kind][name] / result[kind]["mean"] for name in names} for kind in ("forward", "both")}
+    fastest = min(ratios["both"][name] for name in PEERS)
+    shape = "x".join(map(str, result["shape"]))
+    cells = [f"{shape:14} {result['layout']:13} {result['dtype']:8} {result['mode']:8} {result['temperature']:7}"]
+    cells += [f"{ratios['forward'][name]:5.1f} {ratios['both'][name]:5.1f}" for name in names[1:]]
+    cells += [f"{fastest / ratios['both']['lae']:5.2f}x", f"{result['kept']['lae'] / 2**20:6.1f}"]
+    return "  ".join(cells)
+
+
+def hardware() -> dict:
+    """What the numbers were measured on."""
+    return {
+        "cpu": platform.processor() or platform.machine(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+
+
+def main(args: argparse.Namespace) -> int:
+    torch.set_num_threads(args.threads)
+    print(f"t = {args.t:g}, {hardware()}")
+    print("ratios to mean, forward and forward + backward; speed-up of lae over the fastest peer; MiB that lae keeps")
+    names = "  ".join(f"{name[:11]:>11}" for name in ("lae", *PEERS))
+    print(f"{'shape':14} {'layout':13} {'dtype':8} {'mode':8} {'t':7}  {names}  faster   kept", flush=True)
+    results = []
+    for case in cases(args.quick, args.t):
+        results.append(measure(case, args.rounds))
+        print(_row(results[-1]), flush=True)
+    report = {"hardware": hardware(), "rounds": args.rounds, "cases": results}
+    if args.resnet50:
+        report["resnet50"] = resnet50_step(max(2, args.rounds // 5))
+        print(f"ResNet-50 step at 224 px, lae / avg: {report['resnet50']['ratio']:.4f}")
+    if args.json:
+        text = json.dumps(report, indent=1)
+        if args.json == "-":
+            print(text)
+        else:
+            with open(args.json, "w") as file:
+                file.write(text + "\n")
+    return 0
