@@ -1,5 +1,7 @@
 """Plans: which runs a file names."""
 
+from pathlib import Path
+
 import pytest
 
 from lae_core.runs.plan import expand, read_plan
@@ -38,3 +40,11 @@ def test_a_file_that_is_no_plan(tmp_path, text):
     (tmp_path / "plan.yml").write_text(text)
     with pytest.raises(ValueError, match=r"plan\.yml"):
         read_plan(tmp_path / "plan.yml")
+
+
+def test_the_plan_on_the_page_is_the_one_in_the_tree():
+    root = Path(__file__).parents[2]
+    page = (root / "notebooks/experiments/scaling_out.md").read_text()
+    shown = page.split("```yaml\n", 1)[1].split("```", 1)[0]
+    assert shown == (root / "ci/plans/digits.yml").read_text()
+    assert len(expand(read_plan(root / "ci/plans/digits.yml"), RunConfig)) == 8
