@@ -58,7 +58,7 @@ class Cluster:
         future.add_done_callback(self._news.put)
 
     def collect(self, timeout: float) -> list[tuple[str, Outcome | Exception]]:
-        outcomes = []
+        outcomes: list[tuple[str, Outcome | Exception]] = []
         try:
             while True:
                 news = self._news.get(timeout=0 if outcomes else timeout)

@@ -1,4 +1,4 @@
-"""A sweep as a small file: what all runs share, and what varies.
+"""A sweep as a small file: what all runs share, and what varies::
 
     base: {network: wrn, depth: 8, width: 1, data: digits, epochs: 3}
     grid:

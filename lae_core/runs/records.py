@@ -1,4 +1,4 @@
-"""The run store: one directory a run, named by its config's key, holding its record and what is needed to resume it.
+"""The run store: one directory a run, named by its config's key, holding its record and what is needed to resume it::
 
     store/store.json                 says that this is a run store
     store/<key>/record.json          the finished run: config, result, provenance, checksum
@@ -125,11 +125,13 @@ class RunStore:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            return self._report(path, str(error))
+            self._report(path, str(error))
+            return None
         try:
             return Record.from_json(json.loads(text), key)
         except (ValueError, KeyError) as error:
-            return self._report(path, str(error))
+            self._report(path, str(error))
+            return None
 
     def _report(self, path: Path, problem: str) -> None:
         if path not in self.problems:

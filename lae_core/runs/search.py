@@ -104,11 +104,11 @@ def evaluate(
     from optuna.trial import TrialState
 
     known: dict[str, float] = {}
-    for trial in study.get_trials(deepcopy=False):
-        if trial.state == TrialState.COMPLETE and trial.value is not None:
-            known[trial.user_attrs["name"]] = trial.value
-        elif not trial.state.is_finished():  # left by a search that was killed
-            study.tell(trial.number, state=TrialState.FAIL)
+    for past in study.get_trials(deepcopy=False):
+        if past.state == TrialState.COMPLETE and past.value is not None:
+            known[past.user_attrs["name"]] = past.value
+        elif not past.state.is_finished():  # left by a search that was killed
+            study.tell(past.number, state=TrialState.FAIL)
     missing = [candidate for candidate in candidates if candidate.name not in known]
     trials = []
     for candidate in missing:

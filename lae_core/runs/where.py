@@ -1,4 +1,4 @@
-"""Where a sweep runs, as one setting: this process, this machine, a cluster that is up, or SLURM.
+"""Where a sweep runs, as one setting: this process, this machine, a cluster that is up, or SLURM::
 
     inline                          one run after another in this process
     local, local(workers=2)         worker processes here: one thread a run, one worker a core or a GPU

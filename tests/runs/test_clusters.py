@@ -160,7 +160,7 @@ def test_real_training_equal_after_a_kill(tmp_path):
     bit."""
     plan = tmp_path / "plan.yml"
     plan.write_text(
-        "base: {depth: 8, width: 0.25, data: digits, epochs: 6, batch: 64, subset: 256, eval_subset: 64, augment: none}\n"
+        "base: {depth: 8, width: 0.25, data: digits, epochs: 6, batch: 64, subset: 256, augment: none}\n"
         'grid: {pool: [avg, "lae(t0=1, train=one)"], seed: 0..1}\n'
     )
     command = [sys.executable, "-m", "lae_core.cli", "sweep", str(plan), "--where", "local(workers=2)", "--store"]
