@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torchvision import transforms
 
 from lae_core.bench.textbook import PILPictures, ResNet, Textbook, train_transform
-from lae_core.training import augment, data, loop, network, optim
+from lae_core.training import augment, data, loop, optim
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
 from lae_core.training.provenance import provenance
@@ -70,30 +70,21 @@ def bench_augmentation(pictures: data.Pictures, rounds: int, batch: int = 256) -
     return rows
 
 
-class _Ours:
-    """Our loop, an epoch at a time."""
+def network_alone(session: loop.Session) -> Callable[[], None]:
+    """As many steps as an epoch has, on one batch that is ready: forward, backward, optimiser."""
+    split, batch = session.split, session.config.batch
+    x = augment.normalise(
+        augment.whole(split.train, torch.arange(len(split.train)), 32)[:batch], split.spec.mean, split.spec.std
+    )
+    y = split.train.labels[:batch]
 
-    def __init__(self, config: RunConfig) -> None:
-        self.config, self.fabric = config, loop._fabric(config)
-        torch.manual_seed(config.seed)
-        self.split = loop._split(config, self.fabric.device)
-        plain = network.build(config).to(memory_format=torch.channels_last)
-        self.model = self.fabric.setup_module(plain)
-        self.optimiser = self.fabric.setup_optimizers(optim.optimiser(plain, config))
-        self.draws, self.view = augment.trainer(config.augment, self.split.train, config.image_size)
-        rows = torch.arange(config.batch)
-        self.x = augment.normalise(self.split.train.uniform[rows], self.split.spec.mean, self.split.spec.std)
-        self.y = self.split.train.labels[rows]
+    def steps() -> None:
+        for _ in range(len(split.train_index) // batch):
+            session.optimiser.zero_grad()
+            nn.functional.cross_entropy(session.model(x), y).backward()
+            session.optimiser.step()
 
-    def epoch(self) -> None:
-        loop._epoch(self.fabric, self.config, self.model, self.optimiser, self.split, self.draws, self.view, 0)
-
-    def network_alone(self) -> None:
-        """The same number of steps on one batch that is ready: forward, backward, optimiser."""
-        for _ in range(len(self.split.train_index) // self.config.batch):
-            self.optimiser.zero_grad()
-            nn.functional.cross_entropy(self.model(self.x), self.y).backward()
-            self.optimiser.step()
+    return steps
 
 
 def _arrays(pictures: data.Pictures, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -127,8 +118,9 @@ def _timm(book: Textbook) -> Callable[[], None]:
         from timm.optim import create_optimizer_v2
     except ImportError as error:
         raise SystemExit(f"lae bench training needs timm: pip install 'lae[peers]' ({error})") from error
+    dataset: Any = PILPictures(*book.train, lambda image: image)  # the loader sets its own transform
     loader = create_loader(
-        PILPictures(*book.train, None), (3, 32, 32), book.batch, is_training=True, use_prefetcher=False, num_workers=0,
+        dataset, (3, 32, 32), book.batch, is_training=True, use_prefetcher=False, num_workers=0,
         auto_augment="original", mean=book.mean, std=book.std, persistent_workers=False, scale=(0.35, 1),
     )  # fmt: skip
     model = ResNet(book.blocks, book.width)
@@ -149,14 +141,14 @@ def _timm(book: Textbook) -> Callable[[], None]:
 def bench_loop(name: str, pictures: int, rounds: int) -> dict[str, Any]:
     """Pictures a second, end to end, of the same network, batch and augmentation."""
     config = WRN8.replace(data=name, subset=pictures, eval_subset=100, epochs=1)
-    ours = _Ours(config)
-    book = textbook_for(config, ours.split)
+    session = loop.Session(config)
+    book = textbook_for(config, session.split)
     book.start()
     contenders = {
-        "ours": ours.epoch,
+        "ours": lambda: session.epoch(0),
         "plain PyTorch": book.epoch,
         "timm": _timm(book),
-        "network alone": ours.network_alone,
+        "network alone": network_alone(session),
     }
     best = best_of(contenders, rounds)
     done = pictures // config.batch * config.batch
@@ -178,7 +170,7 @@ def bench_accuracy(name: str, seeds: int, epochs: int, subset: int | None, augme
         config = config.replace(seed=seed)
         record = loop.run(config)
         found["ours"].append(record["final"]["accuracy"])
-        book = textbook_for(config, loop._split(config, torch.device("cpu")))
+        book = textbook_for(config, loop.Session(config).split)
         found["textbook"].append(book.run())
         print(f"  seed {seed}: ours {found['ours'][-1]:.4f}, textbook {found['textbook'][-1]:.4f}", flush=True)
     result = {"config": config.replace(seed=0).to_dict(), "seeds": seeds, "accuracy": found}

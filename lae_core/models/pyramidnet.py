@@ -105,13 +105,12 @@ class PyramidNet(nn.Module):
             stride = 2 if i in (n, 2 * n) else 1
             self.blocks.append(Block(widths[i], widths[i + 1], stride, 1 - (1 - survival) * (i + 1) / blocks))
         channels = widths[-1]
-        activation = PReLU() if last_activation == "prelu" else nn.ReLU()
+        activation: nn.Module = PReLU() if last_activation == "prelu" else nn.ReLU()
         self.norm = nn.BatchNorm2d(channels)
         self.global_pool = make_pool(pool, channels)
-        if tail == "bn-relu-pool":
-            self.before, self.after = activation, nn.Identity()
-        else:
-            self.before, self.after = nn.Identity(), nn.Sequential(nn.BatchNorm1d(channels), activation)
+        early = tail == "bn-relu-pool"
+        self.before: nn.Module = activation if early else nn.Identity()
+        self.after: nn.Module = nn.Identity() if early else nn.Sequential(nn.BatchNorm1d(channels), activation)
         self.fc = nn.Linear(channels, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

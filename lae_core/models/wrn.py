@@ -25,18 +25,19 @@ class Block(nn.Module):
         squeeze_place: str,
     ) -> None:
         super().__init__()
+        last_norm = nn.BatchNorm2d(outputs)
+        nn.init.zeros_(last_norm.weight)
         self.residual = nn.Sequential(
             nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
             nn.BatchNorm2d(outputs),
             nn.ReLU(inplace=True),
             nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(outputs),
+            last_norm,
         )
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != outputs:
             self.shortcut.append(nn.Conv2d(inputs, outputs, 1, stride, bias=False))
             self.shortcut.append(nn.BatchNorm2d(outputs))
-        nn.init.zeros_(self.residual[-1].weight)
         if squeeze is not None:
             branch = self.residual if squeeze_place == "residual" else self.shortcut
             branch.append(SqueezeExcite(outputs, squeeze, squeeze_ratio))

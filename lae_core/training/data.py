@@ -56,8 +56,8 @@ class Pictures:
         return Pictures(self.pixels.to(device), self.shapes, self.labels.to(device))
 
 
-def sha256(data: bytes | memoryview | np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data).hexdigest()
+def sha256(data: bytes | np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(data).data if isinstance(data, np.ndarray) else data).hexdigest()
 
 
 def file_sha256(path: Path) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +16,7 @@ from lae_core.training import augment
 from lae_core.training.config import RunConfig
 from lae_core.training.data import Split
 
+Prepare = Callable[[Tensor], Tensor]
 BATCH = 250  # pictures at a time; small enough to stay in a CPU's cache
 
 
@@ -23,7 +27,7 @@ def views(config: RunConfig, split: Split, size: int, rows: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, images: Tensor, labels: Tensor, split: Split, prepare=None) -> Tensor:
+def evaluate(model: nn.Module, images: Tensor, labels: Tensor, split: Split, prepare: Prepare | None = None) -> Tensor:
     """(3,) float64: summed loss, number of errors, number of pictures. `prepare` changes normalised pictures."""
     model.eval()
     totals = torch.zeros(3, dtype=torch.float64, device=images.device)
@@ -47,10 +51,10 @@ def over_sizes(model: nn.Module, config: RunConfig, split: Split) -> dict[str, d
     table: dict[str, dict[str, float]] = {view: {} for view in augment.VIEWS}
     for size in config.input_sizes:
         noise = torch.Generator().manual_seed(config.seed)
-        tries = {
+        tries: dict[str, tuple[Tensor, Prepare | None]] = {
             "zoom": (views(config, split, size, split.valid_index), None),
-            "crop-zero": (plain, lambda x, size=size: augment.crop_or_pad(x, size)),
-            "crop-noise": (plain, lambda x, size=size, noise=noise: augment.crop_or_pad(x, size, noise)),
+            "crop-zero": (plain, partial(augment.crop_or_pad, size=size)),
+            "crop-noise": (plain, partial(augment.crop_or_pad, size=size, noise=noise)),
         }
         for view, (images, prepare) in tries.items():
             _, wrong, count = evaluate(model, images, labels, split, prepare).tolist()
@@ -68,7 +72,7 @@ def pool_state(model: nn.Module) -> dict[str, dict[str, list[float | None]]]:
     state: dict[str, dict[str, list[float | None]]] = {}
     for name, module in model.named_modules():
         if isinstance(module, GlobalPool):
-            values = {n: p for n, p in module.named_parameters(recurse=False)}
+            values: dict[str, Any] = dict(module.named_parameters(recurse=False))
             if hasattr(module, "temperature"):
                 values["temperature"] = module.temperature
             state[name] = {n: [finite(x) for x in v.detach().double().flatten().tolist()] for n, v in values.items()}
@@ -80,7 +84,7 @@ def temperatures(model: nn.Module) -> dict[str, dict[str, float | None]]:
     summary = {}
     for name, module in model.named_modules():
         if isinstance(module, GlobalPool) and hasattr(module, "temperature"):
-            t = module.temperature.detach().double()
+            t: Tensor = cast(Tensor, module.temperature).detach().double()
             of = {"mean": t.log().mean().exp(), "min": t.min(), "max": t.max()}
             summary[name] = {what: finite(value.item()) for what, value in of.items()}
     return summary

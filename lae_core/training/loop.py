@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.plugins.environments import LightningEnvironment
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from lae_core.training import augment, checkpoint, data, evaluate, network, optim
@@ -22,7 +22,7 @@ from lae_core.training.config import RECIPE, RunConfig
 from lae_core.training.evaluate import finite
 from lae_core.training.provenance import provenance
 
-PRECISIONS = {"fp32": "32-true", "fp64": "64-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+PRECISIONS: dict[str, Any] = {"fp32": "32-true", "fp64": "64-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 Progress = Callable[[int, int, dict[str, Any]], None]
 
 
@@ -43,7 +43,8 @@ def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Prog
     with _torch_state(config):
         if config.processes == 1:
             return _train(fabric, config, folder, progress)
-        return fabric.launch(_train_in_process, config.to_dict(), folder, progress)
+        launch: Any = fabric.launch  # its annotation forgets the arguments that it passes on
+        return launch(_train_in_process, config.to_dict(), folder, progress)
 
 
 def _fabric(config: RunConfig) -> Fabric:
@@ -100,54 +101,45 @@ def _train_in_process(fabric: Fabric, config: dict[str, Any], *rest: Any) -> dic
 
 def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Progress | None) -> dict[str, Any]:
     began = time.perf_counter()
-    torch.manual_seed(config.seed)
-    split = _split(config, fabric.device)
-    plain = network.build(config)
-    facts = network.measure(plain, config.image_size)
-    model = fabric.setup_module(plain.to(memory_format=torch.channels_last))
-    optimiser = fabric.setup_optimizers(optim.optimiser(plain, config))
-    state = _resume(folder, config, plain, optimiser)
-    draws, view = augment.trainer(config.augment, split.train, config.image_size, config.crop_scale)
-    mine = split.valid_index[fabric.global_rank :: fabric.world_size]
-    valid = evaluate.views(config, split, config.image_size, mine)
-    wanted = split.valid.labels[mine.to(fabric.device)]
-
+    session = Session(config, fabric)
+    state = _resume(folder, session)
     while state.epoch < config.epochs and state.status == "running":
         start = time.perf_counter()
-        row = _epoch(fabric, config, model, optimiser, split, draws, view, state.epoch)
+        row = session.epoch(state.epoch)
         state.epoch += 1
         state.train_seconds.append(time.perf_counter() - start)
         last = state.epoch == config.epochs
         if row["train_loss"] is not None and (last or state.epoch % config.eval_every == 0):
             start = time.perf_counter()
-            totals = fabric.all_reduce(evaluate.evaluate(model, valid, wanted, split), reduce_op="sum")
-            loss, wrong, count = totals.tolist()
-            row |= {"valid_loss": finite(loss / count), "valid_error": wrong / count}
+            row |= session.validate()
             state.valid_seconds.append(time.perf_counter() - start)
-        row["temperatures"] = evaluate.temperatures(plain)
+        row["temperatures"] = evaluate.temperatures(session.network)
         state.rows.append(row)
         if row["train_loss"] is None or row.get("valid_loss", 0.0) is None:
             state.status = "diverged"
         elif last:
             state.status = "finished"
         if folder is not None and fabric.is_global_zero:
-            _keep(folder, config, plain, optimiser, state)
+            _keep(folder, session, state)
         if progress is not None and fabric.is_global_zero:
             progress(state.epoch, config.epochs, row)
 
     end = state.rows[-1]
-    finished = state.status == "finished"
-    final = {name: end[name] for name in ("train_loss", "train_error", "valid_loss", "valid_error")} if finished else {}
-    sizes = evaluate.over_sizes(model, config, split) if finished and config.input_sizes else {}
+    final: dict[str, float] = {}
+    sizes: dict[str, dict[str, float]] = {}
+    if state.status == "finished":
+        final = {name: end[name] for name in ("train_loss", "train_error", "valid_loss", "valid_error")}
+        final["accuracy"] = 1 - end["valid_error"]
+        sizes = evaluate.over_sizes(session.model, config, session.split) if config.input_sizes else {}
     return {
         "config": config.to_dict(),
         "key": config.key(),
         "status": state.status,
         "epochs": state.rows,
-        "final": final | ({"accuracy": 1 - end["valid_error"]} if finished else {}),
-        "pools": evaluate.pool_state(plain),
+        "final": final,
+        "pools": evaluate.pool_state(session.network),
         "input_sizes": sizes,
-        "network": facts,
+        "network": session.facts,
         "times": {
             "train": state.train_seconds,
             "validation": state.valid_seconds,
@@ -156,6 +148,82 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
         },
         "provenance": provenance(fabric.device),
     }
+
+
+class Session:
+    """What a run works with: its data, its network and optimiser as Fabric runs them, and one epoch of training."""
+
+    def __init__(self, config: RunConfig, fabric: Fabric | None = None) -> None:
+        self.config, self.fabric = config, fabric or _fabric(config)
+        self.device = self.fabric.device
+        torch.manual_seed(config.seed)
+        self.split = _split(config, self.device)
+        # built on the CPU, so that a seed gives the same weights on every device
+        self.network = network.build(config)
+        self.facts = network.measure(self.network, config.image_size)
+        self.model: Any = self.fabric.setup_module(self.network.to(memory_format=torch.channels_last))
+        self.optimiser: Any = self.fabric.setup_optimizers(optim.optimiser(self.network, config))
+        self.draws, self.view = augment.trainer(config.augment, self.split.train, config.image_size, config.crop_scale)
+        mine = self.split.valid_index[self.fabric.global_rank :: self.fabric.world_size]
+        self.valid = evaluate.views(config, self.split, config.image_size, mine)
+        self.wanted = self.split.valid.labels[mine.to(self.device)]
+
+    def reduce(self, totals: Tensor, how: str) -> list[float]:
+        """The processes' sum or mean."""
+        return torch.as_tensor(self.fabric.all_reduce(totals, reduce_op=how)).tolist()
+
+    def validate(self) -> dict[str, float | None]:
+        totals = evaluate.evaluate(self.model, self.valid, self.wanted, self.split)
+        loss, wrong, count = self.reduce(totals, "sum")
+        return {"valid_loss": finite(loss / count), "valid_error": wrong / count}
+
+    def epoch(self, number: int) -> dict[str, Any]:
+        """Every training picture once (the last incomplete batch is left out), and what there is to say of it."""
+        config, spec, labels = self.config, self.split.spec, self.split.train.labels
+        # The order and the draws belong to the whole batch, so they do not depend on the number of processes.
+        seed = int(np.random.SeedSequence([config.seed, number]).generate_state(1, np.uint64)[0] >> 1)
+        generator = torch.Generator().manual_seed(seed)
+        order = self.split.train_index[torch.randperm(len(self.split.train_index), generator=generator)]
+        steps = len(order) // config.batch
+        share = config.batch // self.fabric.world_size
+        part = slice(self.fabric.global_rank * share, (self.fabric.global_rank + 1) * share)
+        rate = optim.schedule(config)
+        totals = torch.zeros(3, dtype=torch.float64, device=self.device)
+        highest = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.model.train()
+        for step in range(steps):
+            rows = order[step * config.batch : (step + 1) * config.batch][part]
+            uniforms = torch.rand(config.batch, self.draws, generator=generator, dtype=torch.float64)[part]
+            x = augment.normalise(self.view(rows, uniforms), spec.mean, spec.std)
+            y = labels[rows.to(self.device)]
+            # the factor at the middle of the step: a ramp neither starts nor ends with a step of length 0
+            lr = config.lr * rate((number * steps + step + 0.5) / (config.epochs * steps))
+            optim.set_lr(self.optimiser, lr)
+            self.optimiser.zero_grad()
+            logits = self.model(x).float()
+            loss = F.cross_entropy(logits, y, label_smoothing=config.label_smoothing)
+            self.fabric.backward(loss)
+            norm = self._gradient_norm()
+            self.optimiser.step()
+            totals[0] += loss.detach()
+            totals[1] += (logits.detach().argmax(1) != y).sum() / len(y)
+            totals[2] += norm
+            highest = torch.maximum(highest, norm)
+        mean_loss, error, mean_norm = self.reduce(totals / steps, "mean")
+        return {
+            "epoch": number + 1,
+            "lr": lr,
+            "train_loss": finite(mean_loss),
+            "train_error": error,
+            "gradient_norm": finite(mean_norm),
+            "gradient_norm_max": finite(highest.item()),
+        }
+
+    def _gradient_norm(self) -> Tensor:
+        if self.config.precision == "fp16":  # gradients are scaled: this one knows by how much
+            norm = self.fabric.clip_gradients(self.model, self.optimiser, max_norm=math.inf, error_if_nonfinite=False)
+            return torch.as_tensor(norm).double()
+        return torch.nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None]).double()
 
 
 def _split(config: RunConfig, device: torch.device) -> data.Split:
@@ -174,81 +242,24 @@ def _split(config: RunConfig, device: torch.device) -> data.Split:
     return split
 
 
-def _epoch(
-    fabric: Fabric,
-    config: RunConfig,
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    split: data.Split,
-    draws: int,
-    view: Callable[[Tensor, Tensor], Tensor],
-    epoch: int,
-) -> dict[str, Any]:
-    """Every training picture once (the last incomplete batch is left out), and what there is to say of it."""
-    # The order and the draws belong to the whole batch, so they do not depend on the number of processes.
-    seed = int(np.random.SeedSequence([config.seed, epoch]).generate_state(1, np.uint64)[0] >> 1)
-    generator = torch.Generator().manual_seed(seed)
-    order = split.train_index[torch.randperm(len(split.train_index), generator=generator)]
-    steps = len(order) // config.batch
-    share = config.batch // fabric.world_size
-    part = slice(fabric.global_rank * share, (fabric.global_rank + 1) * share)
-    rate = optim.schedule(config)
-    totals = torch.zeros(3, dtype=torch.float64, device=fabric.device)
-    highest = torch.zeros((), dtype=torch.float64, device=fabric.device)
-    model.train()
-    for step in range(steps):
-        rows = order[step * config.batch : (step + 1) * config.batch][part]
-        uniforms = torch.rand(config.batch, draws, generator=generator, dtype=torch.float64)[part]
-        x = augment.normalise(view(rows, uniforms), split.spec.mean, split.spec.std)
-        y = split.train.labels[rows.to(fabric.device)]
-        # the factor at the middle of the step: a ramp neither starts nor ends with a step of length 0
-        lr = config.lr * rate((epoch * steps + step + 0.5) / (config.epochs * steps))
-        optim.set_lr(optimiser, lr)
-        optimiser.zero_grad()
-        logits = model(x).float()
-        loss = F.cross_entropy(logits, y, label_smoothing=config.label_smoothing)
-        fabric.backward(loss)
-        norm = _gradient_norm(fabric, config, model, optimiser)
-        optimiser.step()
-        totals[0] += loss.detach()
-        totals[1] += (logits.detach().argmax(1) != y).sum() / len(y)
-        totals[2] += norm
-        highest = torch.maximum(highest, norm)
-    loss, error, mean_norm = (fabric.all_reduce(totals, reduce_op="mean") / steps).tolist()
-    return {
-        "epoch": epoch + 1,
-        "lr": lr,
-        "train_loss": finite(loss),
-        "train_error": error,
-        "gradient_norm": finite(mean_norm),
-        "gradient_norm_max": finite(highest.item()),
-    }
-
-
-def _gradient_norm(fabric: Fabric, config: RunConfig, model: nn.Module, optimiser: torch.optim.Optimizer) -> Tensor:
-    if config.precision == "fp16":  # gradients are scaled: this one knows by how much
-        return fabric.clip_gradients(model, optimiser, max_norm=math.inf, error_if_nonfinite=False).double()
-    return torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]).double()
-
-
-def _resume(folder: Path | None, config: RunConfig, model: nn.Module, optimiser: Any) -> _State:
-    kept = None if folder is None else checkpoint.load(folder, config)
+def _resume(folder: Path | None, session: Session) -> _State:
+    kept = None if folder is None else checkpoint.load(folder, session.config)
     if kept is None:
         return _State()
-    model.load_state_dict(kept["model"])
-    optimiser.optimizer.load_state_dict(kept["optimiser"])
+    session.network.load_state_dict(kept["model"])
+    session.optimiser.optimizer.load_state_dict(kept["optimiser"])
     torch.set_rng_state(kept["rng"]["cpu"])
     if torch.cuda.is_available():
         torch.cuda.set_rng_state_all(kept["rng"]["cuda"])
     return _State(**kept["state"])
 
 
-def _keep(folder: Path, config: RunConfig, model: nn.Module, optimiser: Any, state: _State) -> None:
+def _keep(folder: Path, session: Session, state: _State) -> None:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     content = {
-        "model": model.state_dict(),
-        "optimiser": optimiser.optimizer.state_dict(),
+        "model": session.network.state_dict(),
+        "optimiser": session.optimiser.optimizer.state_dict(),
         "rng": {"cpu": torch.get_rng_state(), "cuda": cuda},
         "state": vars(state),
     }
-    checkpoint.save(folder, config, content)
+    checkpoint.save(folder, session.config, content)

@@ -33,7 +33,7 @@ def measure(model: nn.Module, image_size: int) -> dict[str, int]:
         positions.append(inputs[0].shape[2:].numel())
 
     training = model.training
-    hook = model.global_pool.register_forward_pre_hook(note)
+    hook = model.get_submodule("global_pool").register_forward_pre_hook(note)
     parameter = next(model.parameters())
     picture = torch.zeros(1, 3, image_size, image_size, dtype=parameter.dtype, device=parameter.device)
     model.eval()
