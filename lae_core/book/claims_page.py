@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lae_core.book.notebooks import Notebook
-from lae_core.evidence.claims import VERDICTS, read_verdicts
-from lae_core.evidence.ledger import Entry, counts, join, load_claims
+from lae_core.evidence.claims import VERDICTS, Costs, read_costs, read_verdicts
+from lae_core.evidence.ledger import Entry, counts, hours_by_notebook, join, load_claims
 
 if TYPE_CHECKING:
     from lae_core.book.build import Stage
@@ -50,21 +50,27 @@ def write(stage: Stage) -> None:
     """Write the Claims page and the two pieces of the front page into the staged tree."""
     entries = ledger(stage.root, {name: done.verdicts for name, done in stage.executed.items()})
     titles = {name: Notebook(stage.root, name).title for name in stage.executed}
+    bills = {name: costs for name, done in stage.executed.items() if (costs := read_costs(done.verdicts))}
     book = stage.source / "book"
     (book / "_generated").mkdir(parents=True, exist_ok=True)
-    (book / "claims.md").write_text(page(entries, titles), encoding="utf-8")
+    (book / "claims.md").write_text(page(entries, titles, bills), encoding="utf-8")
     (book / "_generated" / "ledger.md").write_text(glance(entries), encoding="utf-8")
     (book / "_generated" / "answer.md").write_text(answer(entries), encoding="utf-8")
 
 
-def page(entries: list[Entry], titles: dict[str, str]) -> str:
-    """The Claims page in MyST. `titles` are those of the notebooks that are pages of the book."""
-    lines = [_HEAD, "| verdict | claims | means |", "|---|---:|---|"]
+def page(entries: list[Entry], titles: dict[str, str], bills: dict[str, Costs] | None = None) -> str:
+    """The Claims page in MyST. `titles` are those of the book's notebooks, `bills` the costs that one of them found."""
+    lines, hours = [_HEAD], {}
+    for notebook, costs in (bills or {}).items():
+        link = f"[{titles[notebook]}](../notebooks/{notebook}.ipynb)"
+        lines.append(f"GPU-hours are estimates for one {costs.card}, computed on {link}.\n")
+        hours = hours_by_notebook(entries, costs)
+    lines += ["| verdict | claims | means |", "|---|---:|---|"]
     lines += [f"| {_badge(name)} | {number} | {MEANINGS[name]} |" for name, number in counts(entries).items()]
     lines += ["", "```{list-table} All claims", ":name: tab-claims", ":class: lae-claims", ":header-rows: 1"]
     lines += [":widths: 8 36 14 42", "", *_row("id", "claim", "verdict", "evidence")]
     for entry in entries:
-        lines += _row(_name(entry), _claim(entry), _verdict(entry), _evidence(entry, titles))
+        lines += _row(_name(entry), _claim(entry), _verdict(entry), _evidence(entry, titles, hours))
     script = '<script src="../_static/lae-claims.js" defer></script>'
     return "\n".join([*lines, "```", "", "```{raw} html", script, "```"]) + "\n"
 
@@ -86,7 +92,7 @@ def _verdict(entry: Entry) -> str:
     return _badge(entry.state) + scale
 
 
-def _evidence(entry: Entry, titles: dict[str, str]) -> str:
+def _evidence(entry: Entry, titles: dict[str, str], hours: dict[str, float]) -> str:
     parts = []
     if entry.verdict:
         link = f"[{titles[entry.claim.notebook]}](../notebooks/{entry.claim.notebook}.ipynb)"
@@ -95,8 +101,16 @@ def _evidence(entry: Entry, titles: dict[str, str]) -> str:
     else:
         parts.append(f"Missing: {entry.missing}.")
     if entry.open_at_paper_scale:
-        parts.append(f"At the paper's scale: `{entry.claim.command}`")
+        parts.append(f"At the paper's scale: `{entry.claim.command}`{_cost(hours.get(entry.claim.notebook))}.")
     return " ".join(parts)
+
+
+def _cost(hours: float | None) -> str:
+    if hours is None:
+        return ""
+    return (
+        f", about {float(f'{hours:.2g}'):,.0f} GPU-hours" if hours else ", no training beyond that of other experiments"
+    )
 
 
 def _row(*cells: str) -> list[str]:

@@ -15,6 +15,8 @@ figure    name of the figure (or table) that decides it, as in the cell's ``myst
 numbers   flat mapping of the deciding numbers, so that other pages can quote them
 ========  =====================================================================================
 
+Beside them the notebook that adds up the paper's bill leaves ``costs.yml`` (:func:`record_costs`).
+
 The directory is ``$LAE_VERDICTS``, which whoever runs a notebook sets for its kernel (one directory for
 each executed notebook, beside it), else ``_build/verdicts``.
 """
@@ -25,8 +27,11 @@ import json
 import math
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+import yaml
 
 VERDICTS: tuple[str, ...] = ("proved", "reproduced", "partly", "contradicted", "open")
 SCALES: tuple[str, ...] = ("symbolic", "printed numbers", "smoke", "cpu", "paper")
@@ -132,6 +137,31 @@ def read_verdicts(directory: Path) -> dict[str, Verdict]:
             raise ValueError(f"{path}: holds a verdict on {verdict.claim}, its name says {path.stem}")
         found[verdict.claim] = verdict
     return found
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Estimated GPU-hours of the paper's experiments, and the card that they are for."""
+
+    card: str
+    hours: Mapping[str, float]
+
+
+def record_costs(hours: Mapping[str, float], *, card: str) -> None:
+    """Write the estimated GPU-hours by experiment (``"E3"``, or ``"E1, E2"`` for runs that both use).
+
+    An open claim at the paper's scale then says what settling it would cost.
+    """
+    content = {"card": card, "hours": {name: round(float(value), 3) for name, value in hours.items()}}
+    directory = verdict_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "costs.yml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+
+
+def read_costs(directory: Path) -> Costs | None:
+    """The costs that a notebook left in its directory of verdicts, if it did."""
+    path = Path(directory) / "costs.yml"
+    return Costs(**yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
 def _plain(value: object) -> Number:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from lae_core.evidence.claims import CLAIM_ID, VERDICTS, Verdict
+from lae_core.evidence.claims import CLAIM_ID, VERDICTS, Costs, Verdict
 
 KINDS = {"T": "theory", "N": "networks and searches", "E": "experiments", "C": "further claims"}
 
@@ -124,3 +124,15 @@ def counts(entries: Iterable[Entry]) -> dict[str, int]:
     """How many claims stand at each verdict, in the order of `VERDICTS`."""
     found = Counter(entry.state for entry in entries)
     return {verdict: found[verdict] for verdict in VERDICTS}
+
+
+def hours_by_notebook(entries: Iterable[Entry], costs: Costs) -> dict[str, float]:
+    """Estimated GPU-hours of each experiment notebook at the paper's scale: those of the experiments (E) it decides."""
+    owner = {entry.claim.id: entry.claim.notebook for entry in entries}
+    found = {notebook: 0.0 for notebook in owner.values() if notebook.startswith("experiments/")}
+    for names, hours in costs.hours.items():
+        # Runs that several experiments share count for each of them.
+        for notebook in {owner[name] for name in names.split(", ") if name in owner}:
+            if notebook in found:
+                found[notebook] += hours
+    return found

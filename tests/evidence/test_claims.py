@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sympy
 
-from lae_core.evidence.claims import VERDICTS, Verdict, read_verdicts, record_verdict
+from lae_core.evidence.claims import VERDICTS, Costs, Verdict, read_costs, read_verdicts, record_costs, record_verdict
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +74,11 @@ def test_a_renamed_file_is_refused(directory):
     (directory / "C1.json").rename(directory / "C3.json")
     with pytest.raises(ValueError, match="C3"):
         read_verdicts(directory)
+
+
+def test_costs_lie_beside_the_verdicts(directory):
+    assert read_costs(directory) is None
+    record_costs({"E3": np.float64(12.5)}, card="some card")
+    record_verdict("C1", "open", evidence="None yet.", scale="cpu")
+    assert read_costs(directory) == Costs("some card", {"E3": 12.5})
+    assert list(read_verdicts(directory)) == ["C1"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from lae_core.evidence.claims import VERDICTS, Verdict
-from lae_core.evidence.ledger import Claim, LedgerError, counts, join, load_claims
+from lae_core.evidence.claims import VERDICTS, Costs, Verdict
+from lae_core.evidence.ledger import Claim, LedgerError, counts, hours_by_notebook, join, load_claims
 
 REPO = Path(__file__).resolve().parents[2]
 CLAIMS = load_claims(REPO / "book" / "claims.yml")
@@ -90,6 +90,14 @@ def test_a_smaller_scale_leaves_the_paper_s_own_open(two):
     full = {"experiments/two": {"C1": Verdict("C1", "reproduced", "Found.", "paper")}}
     assert join(claims, small, notebooks)[1].open_at_paper_scale
     assert not join(claims, full, notebooks)[1].open_at_paper_scale
+
+
+def test_hours_belong_to_the_notebook_of_the_experiment():
+    costs = Costs("card", {"E1, E2": 100.0, "E2": 10.0, "E3": 5.0, "N5": 7.0})
+    hours = hours_by_notebook(join(CLAIMS, {}, REPO / "notebooks"), costs)
+    assert hours["experiments/training_curves"] == 100 and hours["experiments/pyramidnet"] == 110
+    assert hours["experiments/wrn"] == 5 and hours["experiments/input_size"] == 0
+    assert "evidence/hyperparameters" not in hours
 
 
 @pytest.mark.parametrize(
