@@ -126,9 +126,10 @@ def _drive(
             polled = time.monotonic()
             for config, over in _look_at_others(others, store, report, watch):
                 ready.append((config, over))
-        done = len(report.found) + len(report.ran) + len(report.meanwhile)
-        bar.update(done + len(report.failures) - bar.n)
-        bar.set_postfix(failed=len(report.failures), running=len(running) + len(others), refresh=False)
+        done = len(report.found) + len(report.ran) + len(report.meanwhile) + len(report.failures)
+        bar.update(done - bar.n)
+        left = len(ready) + len(running) + len(others)
+        bar.set_postfix(failed=len(report.failures), left=left, refresh=False)
 
 
 def _settle(config: Config, outcome: Outcome | Exception, store: RunStore, report: SweepReport) -> None:

@@ -58,7 +58,8 @@ def test_stopping_a_sweep_by_hand_leaves_nothing_claimed(store):
 
 def test_the_progress_bar_counts_done_failed_and_remaining(store, capsys):
     sweep([Toy(seed=0), Toy(seed=1, fail="raise")], store=store, where="inline", run=run, progress=True)
-    assert "2/2" in capsys.readouterr().err
+    bar = capsys.readouterr().err
+    assert "2/2" in bar and "failed=1" in bar and "left=0" in bar
     sweep(toys(4), store=store, where="inline", run=run, progress=False)
     assert capsys.readouterr().err == ""
 
