@@ -35,7 +35,7 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     tr.add_argument("--seeds", type=int, default=5, help="of the accuracy comparison (default 5)")
     tr.add_argument("--epochs", type=int, default=4, help="of each of its runs (default 4)")
     tr.add_argument("--subset", type=int, metavar="N", help="pictures that each of its runs trains on (default all)")
-    tr.add_argument("--full-epochs", type=int, default=2, help="of one more pair on all pictures (default 2)")
+    tr.add_argument("--full-epochs", type=int, default=2, help="of one more pair on all pictures (default 2, 0 for none)")
     tr.add_argument("--json", metavar="FILE", help="also write the results to FILE")
     tr.set_defaults(run=_bench_training)
     sw = kinds.add_parser("sweep", help="speed-up of two workers over one, and the overhead of a run")

@@ -26,10 +26,10 @@ class BasicBlock(nn.Module):
         self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
         self.relu = nn.ReLU()
-        self.prelu = nn.PReLU()
         self.downsample = None
         if stride != 1 or inputs != outputs:
             self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        self.prelu = nn.PReLU()
         nn.init.zeros_(self.bn2.weight)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,0 +1,61 @@
+"""The benchmark compares like with like, and its parts run. What it measures is reported, never asserted."""
+
+import json
+
+import pytest
+import torch
+
+from lae_core.bench import training
+from lae_core.bench.textbook import ResNet
+from lae_core.cli import main
+from lae_core.models import WRN
+
+
+def test_the_textbooks_network_is_ours_written_by_other_hands():
+    torch.manual_seed(0)
+    ours, theirs = WRN(14, 2).eval(), ResNet(2, 2).eval()
+    state, names = ours.state_dict(), list(theirs.state_dict())
+    assert len(state) == len(names)
+    with torch.no_grad():
+        for value in state.values():
+            if value.is_floating_point():  # no BN at 0 or 1, so that a part in the wrong place shows
+                value.copy_(torch.rand_like(value) * 0.2 + (0.5 if value.ndim == 1 else -0.1))
+    theirs.load_state_dict(dict(zip(names, state.values(), strict=True)))
+    x = torch.randn(3, 3, 32, 32)
+    torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-4)
+
+
+def test_bench_runs_and_writes_what_it_found(tmp_path, capsys):
+    threads = torch.get_num_threads()
+    file = tmp_path / "bench.json"
+    words = (
+        "bench training --rounds 1 --pictures 128 --accuracy --seeds 2 --epochs 1 --subset 128 --full-epochs 0 --json"
+    )
+    assert main([*words.split(), str(file)]) == 0
+    torch.set_num_threads(threads)
+    result = json.loads(file.read_text())
+    assert [row["view"] for row in result["augmentation"]] == ["autoaugment", "resize-crop"]
+    assert all(row["ratio"] == pytest.approx(row["torchvision"] / row["ours"]) for row in result["augmentation"])
+    assert set(result["loop"]["ratio"]) == {"plain PyTorch", "timm"}
+    several = result["accuracy"]["2 seeds"]
+    assert len(several["accuracy"]["ours"]) == 2 and several["standard_error"] >= 0
+    assert result["provenance"]["cpu"]
+    assert "pictures a second" in capsys.readouterr().out
+
+
+def test_bench_names_the_command_when_data_are_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LAE_DATA", str(tmp_path))
+    assert main(["bench", "training", "--data", "cifar10"]) == 2
+    assert "lae data cifar10" in capsys.readouterr().out
+
+
+def test_best_of_takes_the_best_round_and_leaves_out_the_first():
+    durations = iter([0.2, 0.001, 0.03])
+
+    def work() -> None:
+        wait = next(durations)
+        began = training.time.process_time()
+        while training.time.process_time() - began < wait:
+            pass
+
+    assert 0.0009 < training.best_of({"work": work}, 2)["work"] < 0.03
