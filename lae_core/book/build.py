@@ -12,25 +12,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import shutil
-import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import yaml
+from filelock import FileLock
 
 from lae_core.book import claims_page, provenance, run_times
-from lae_core.book.cache import PACKAGE, Cache
-from lae_core.book.execute import CellError, Executed, uses_gpu
+from lae_core.book.batch import execute_all
+from lae_core.book.cache import PACKAGE
+from lae_core.book.execute import Executed
 from lae_core.book.notebooks import Notebook, NotebookError
-from lae_core.book.progress import Progress
 from lae_core.book.sphinx_ext import repository_url
 
 
@@ -81,57 +79,6 @@ def book_notebooks(root: Path) -> list[Notebook]:
     return notebooks
 
 
-def execute_all(
-    root: Path, notebooks: list[Notebook], profile: str, force: bool = False, say: Callable[[str], None] = print
-) -> dict[str, Executed]:
-    """Bring every notebook's execution up to date. All of them run even if one fails; failures are told together."""
-    cache = Cache(root)
-    values = {notebook.name: notebook.values(profile) for notebook in notebooks}
-    found = {} if force else {nb.name: cache.find(nb, values[nb.name]) for nb in notebooks}
-    stale = [notebook for notebook in notebooks if found.get(notebook.name) is None]
-    say(
-        f"{len(notebooks)} notebooks at profile {profile}: "
-        f"{len(notebooks) - len(stale)} up to date, {len(stale)} to execute"
-    )
-    for notebook in stale:
-        say(f"  {notebook.name}: {'forced' if force else cache.why_stale(notebook, values[notebook.name])}")
-    failures: list[str] = []
-    context = multiprocessing.get_context("spawn")
-    on_gpu = [notebook for notebook in stale if uses_gpu(values[notebook.name])]
-    on_cpu = [notebook for notebook in stale if notebook not in on_gpu]
-    workers = max(1, min(len(on_cpu), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2))
-    with (
-        ProcessPoolExecutor(workers, mp_context=context) as cpu,
-        ProcessPoolExecutor(1, mp_context=context) as gpu,
-    ):
-        waiting: dict[Future[tuple[Executed, float]], Notebook] = {}
-        for pool, group in ((cpu, on_cpu), (gpu, on_gpu)):
-            for notebook in group:
-                waiting[pool.submit(_execute_one, root, notebook.name, values[notebook.name], force)] = notebook
-        try:
-            for future in as_completed(waiting):
-                notebook = waiting[future]
-                try:
-                    found[notebook.name], seconds = future.result()
-                    say(f"  executed {notebook.name} in {seconds:.1f} s")
-                except CellError as error:
-                    failures.append(str(error))
-                    say(f"  FAILED   {notebook.name}")
-        except KeyboardInterrupt:
-            cpu.shutdown(cancel_futures=True)
-            gpu.shutdown(cancel_futures=True)
-            raise
-    if failures:
-        raise BuildError("\n\n".join([*failures, f"{len(failures)} of {len(stale)} executed notebooks failed"]))
-    return {notebook.name: found[notebook.name] for notebook in notebooks}
-
-
-def _execute_one(root: Path, name: str, values: dict[str, Any], force: bool) -> tuple[Executed, float]:
-    start = time.perf_counter()
-    executed = Cache(root).run(Notebook(root, name), values, Progress(), force)
-    return executed, time.perf_counter() - start
-
-
 def stage_pages(root: Path, source: Path, profile: str, executed: dict[str, Executed]) -> None:
     """Lay out the tree that Sphinx reads, afresh."""
     shutil.rmtree(source, ignore_errors=True)
@@ -167,6 +114,7 @@ def render(root: Path, source: Path, html: Path, profile: str) -> None:
     with warnings.catch_warnings():
         # sphinx_external_toc walks over every object in memory, which wakes deprecated names inside torch.
         warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", PendingDeprecationWarning)  # an extension of Jupyter Book's, at docutils
         result = build_sphinx(
             str(source),
             str(html),
@@ -187,21 +135,31 @@ def render(root: Path, source: Path, html: Path, profile: str) -> None:
 
 
 def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
-    """The whole way; returns the path of `index.html`."""
+    """The whole way; returns the path of `index.html`. Of two builds into one directory the second waits."""
     executed = execute_all(root, book_notebooks(root), profile, force)
-    source, html, stamp = output / "src", output / "html", output / "rendered.json"
-    stage_pages(root, source, profile, executed)
-    fingerprint = _fingerprint(root, source)
-    index = html / "index.html"
-    if not force and index.is_file() and stamp.is_file() and json.loads(stamp.read_text()) == fingerprint:
-        print("nothing changed: the pages stand as they are")
-        return index
-    stamp.unlink(missing_ok=True)
-    shutil.rmtree(html, ignore_errors=True)
-    print("rendering the pages ...")
-    render(root, source, html, profile)
-    stamp.write_text(json.dumps(fingerprint, indent=1), encoding="utf-8")
-    return index
+    output.mkdir(parents=True, exist_ok=True)
+    with FileLock(output / ".build.lock"):
+        source, html, stamp = output / "src", output / "html", output / "rendered.json"
+        stage_pages(root, source, profile, executed)
+        wanted = _fingerprint(root, source)
+        if not force and _stands(stamp, html, wanted):
+            print("nothing changed: the pages stand as they are")
+            return html / "index.html"
+        stamp.unlink(missing_ok=True)
+        shutil.rmtree(html, ignore_errors=True)
+        print("rendering the pages ...", flush=True)
+        render(root, source, html, profile)
+        pages = sorted(path.relative_to(html).as_posix() for path in html.rglob("*.html"))
+        stamp.write_text(json.dumps({"from": wanted, "pages": pages}, indent=1), encoding="utf-8")
+    return html / "index.html"
+
+
+def _stands(stamp: Path, html: Path, wanted: dict[str, str]) -> bool:
+    """Whether the pages were rendered from just this, and are all there."""
+    if not stamp.is_file():
+        return False
+    made = json.loads(stamp.read_text(encoding="utf-8"))
+    return made["from"] == wanted and all((html / page).is_file() for page in made["pages"])
 
 
 def _fingerprint(root: Path, source: Path) -> dict[str, str]:

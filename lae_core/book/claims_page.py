@@ -148,7 +148,7 @@ def answer(entries: list[Entry]) -> str:
     if decided is None:
         return "The evidence has not been run for this copy of the book, so it gives no advice.\n"
     pools = _outcomes(decided.numbers)
-    number = decided.numbers
+    number = {name: int(decided.numbers[name] or 0) for name in ("comparisons", "better", "level", "worse")}
     safest = max(pools, key=lambda pool: (-pools[pool]["worse"] / _total(pools[pool]), pools[pool]["better"]))
     strongest = max(pools, key=lambda pool: (pools[pool]["better"] - pools[pool]["worse"]) / _total(pools[pool]))
     safe, strong = pools[safest], pools[strongest]

@@ -66,12 +66,13 @@ def parameter_table(notebook: Notebook) -> str:
 def book(args: argparse.Namespace) -> int:
     """`lae book`."""
     from lae_core.book.build import BuildError, build
+    from lae_core.book.execute import CellError
 
     start = time.perf_counter()
     try:
         root = project_root()
         index = build(root, Path(args.output or root / "_build").resolve(), args.profile, args.force)
-    except (NotebookError, BuildError) as error:
+    except (NotebookError, BuildError, CellError) as error:
         print(f"lae book: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

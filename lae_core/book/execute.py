@@ -38,24 +38,16 @@ class CellError(RuntimeError):
 
 
 class _Client(PapermillNotebookClient):
-    """Passes Ctrl-C on to the kernel, whose cell can then stop its workers, before the kernel is shut down."""
+    """Papermill's client; on Ctrl-C it interrupts the kernel, whose cell then has some seconds to stop its workers."""
 
     def connect_in(self, private: str) -> None:
         """Talk through sockets in `private`: on ports, two kernels that start at once can pick the same one."""
         self.km = self.create_kernel_manager()
+        self.km.shutdown_wait_time = 20.0
         if os.name == "posix":
             self.km.connection_file = os.path.join(private, "kernel.json")
             self.km.transport = "ipc"
             self.km.ip = os.path.join(private, "kernel")
-
-    def papermill_execute_cells(self) -> None:
-        try:
-            super().papermill_execute_cells()
-        except KeyboardInterrupt:
-            with contextlib.suppress(Exception):
-                self.km.interrupt_kernel()
-                self.kc.get_shell_msg(timeout=5)
-            raise
 
 
 class _Engine(NBClientEngine):

@@ -13,7 +13,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Progress:
-    """What an execution tells of itself. This one keeps quiet, for notebooks that run beside each other.
+    """What an execution tells of itself. This one keeps quiet.
 
     It is also the file that papermill copies the kernel's stderr to, which is where bars are drawn.
     """
@@ -32,11 +32,14 @@ class Progress:
 
 
 class Live(Progress):
-    """On a terminal one line that rewrites itself; in a log one line a cell and, while a cell runs, one in a while."""
+    """On a terminal one line that rewrites itself; in a log one line a cell and, while a cell runs, one in a while.
 
-    def __init__(self, name: str, stream: TextIO | None = None, every: float = 10.0):
-        self._name, self._stream, self._every = name, stream or sys.stderr, every
-        self._live = self._stream.isatty()
+    `brief` is for notebooks that run beside each other: a line every so often, and nothing else.
+    """
+
+    def __init__(self, name: str, stream: TextIO | None = None, every: float = 10.0, brief: bool = False):
+        self._name, self._stream, self._every, self._brief = name, stream or sys.stderr, every, brief
+        self._live = self._stream.isatty() and not brief
         self._start = self._said = time.monotonic()
         self._where, self._tail = "starting the kernel", ""
         self._done = threading.Event()
@@ -45,7 +48,7 @@ class Live(Progress):
 
     def cell(self, number: int, count: int) -> None:
         self._where, self._tail = f"cell {number}/{count}", ""
-        self._show(force=True)
+        self._show(force=not self._brief)
 
     def write(self, text: str) -> None:
         """The kernel's stderr: show the last thing drawn; a plain line is passed on whole."""
@@ -53,7 +56,7 @@ class Live(Progress):
         drawn = [piece for piece in pieces if piece]
         if drawn:
             self._tail = drawn[-1]
-            if "\r" not in text and not self._live:
+            if "\r" not in text and not self._live and not self._brief:
                 self._stream.write("".join(f"{self._name}: {piece}\n" for piece in drawn))
             self._show()
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 
 from lae_core.book import build
-from lae_core.book.build import BuildError, book_notebooks, execute_all, toc_files
+from lae_core.book.batch import execute_all
+from lae_core.book.build import BuildError, book_notebooks, toc_files
 from lae_core.book.execute import uses_gpu
 from lae_core.book.notebooks import NotebookError
 from lae_core.book.sphinx_ext import provenance_html, repository_url
@@ -33,8 +38,8 @@ def test_book_is_built_once_and_again_only_when_something_changed(small_book, ca
     root, output = small_book.root, small_book.root / "_build"
     small_book.write("ci/profiles/smoke/part/one.yml", "depth: 5\n")
 
-    def built() -> str:
-        index = build.build(root, output, "smoke")
+    def built(force: bool = False) -> str:
+        index = build.build(root, output, "smoke", force)
         assert index == output / "html" / "index.html"
         return capsys.readouterr().out
 
@@ -50,6 +55,12 @@ def test_book_is_built_once_and_again_only_when_something_changed(small_book, ca
 
     said = built()
     assert "1 up to date, 0 to execute" in said and "nothing changed" in said
+
+    (output / "html" / "book" / "intro.html").unlink()
+    assert "rendering" in built()
+
+    said = built(force=True)
+    assert "part/one: forced" in said and "rendering" in said
 
     small_book.write("book/intro.md", "# A small book\n\nIt still has one chapter.\n")
     said = built()
@@ -74,6 +85,30 @@ def test_failing_notebook_stops_the_book_and_the_others_still_run(small_book):
     assert "executed part/one" in done.stdout
     assert not (small_book.root / "_build" / "html").exists()
     assert len(list((small_book.root / "_build" / "executed").rglob("entry.json"))) == 1
+
+
+def test_interrupt_stops_all_kernels_at_once_and_keeps_what_was_finished(project):
+    names = ("one", "two", "three", "four")
+    chapters = "".join(f"- file: notebooks/part/{name}\n" for name in names)
+    project.write("_toc.yml", f"root: book/intro\nchapters:\n{chapters}")
+    project.notebook("part/one", "x: int = 1", "print(x)")
+    body = "import os, pathlib, time\npathlib.Path(f'{name}.pid').write_text(str(os.getpid()))\ntime.sleep(100)"
+    for name in names[1:]:
+        project.notebook(f"part/{name}", f"name: str = '{name}'", body)
+    process = project.start("book")
+    kept = project.root / "_build" / "executed" / "part" / "one"
+    deadline = time.monotonic() + 100
+    while not list(project.root.glob("*.pid")) or not list(kept.glob("*/entry.json")):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.1)
+    kernels = [psutil.Process(int(path.read_text())) for path in project.root.glob("*.pid") if path.read_text()]
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert err.strip() == "lae book: interrupted; finished executions are kept"
+    gone, alive = psutil.wait_procs(kernels, timeout=30)
+    assert gone and not alive
+    assert len(list(kept.glob("*/entry.json"))) == 1
 
 
 def test_toc_is_read_in_order_and_a_missing_notebook_is_named(project):
@@ -104,7 +139,7 @@ def test_gpu_notebooks_run_one_after_another(project, monkeypatch):
     """
     for name in ("a", "b"):
         project.notebook(f"part/{name}", f"name: str = '{name}'\ndevice: str = 'cuda'", body)
-    monkeypatch.setattr("lae_core.book.build._execute_one", _without_a_gpu)
+    monkeypatch.setattr("lae_core.book.batch._execute_one", _without_a_gpu)
     notebooks = [build.Notebook(project.root, f"part/{name}") for name in ("a", "b")]
     execute_all(project.root, notebooks, "cpu", say=lambda line: None)
     spans = sorted(json.loads((project.root / f"{name}.json").read_text()) for name in ("a", "b"))
