@@ -96,7 +96,9 @@ class _State:
 def _train_in_process(fabric: Fabric, config: dict[str, Any], *rest: Any) -> dict[str, Any]:
     """`_train` in a spawned process, for which Fabric passes on plain values only; one thread, as its share."""
     torch.set_num_threads(1)
-    return _train(fabric, RunConfig.from_dict(config), *rest)
+    whole = RunConfig.from_dict(config)
+    with _torch_state(whole):
+        return _train(fabric, whole, *rest)
 
 
 def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Progress | None) -> dict[str, Any]:

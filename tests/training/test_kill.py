@@ -60,11 +60,11 @@ for line in sys.stdin:
 class Runs:
     """Runs in processes of their own, which can be killed."""
 
-    def __init__(self, tmp_path) -> None:
+    def __init__(self, folder) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
         self.server = subprocess.Popen([sys.executable, "-c", SERVER], **pipes)
-        self.out = tmp_path / "record.json"
+        self.out = folder / "record.json"
         assert self.server.stdout.readline() == "ready\n"
 
     def start(self, fields: dict, folder=None, die_at: int = 0) -> int:
@@ -82,9 +82,9 @@ class Runs:
         return self.out.read_text()
 
 
-@pytest.fixture
-def runs(tmp_path):
-    server = Runs(tmp_path)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    server = Runs(tmp_path_factory.mktemp("runs"))
     yield server
     server.server.stdin.close()
     server.server.wait(60)
