@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 import yaml
@@ -78,13 +78,11 @@ class Table:
 @cache
 def tables() -> dict[str, Table]:
     """All tables by name, results first."""
-    content = yaml.safe_load((_HERE / "tables.yml").read_text(encoding="utf-8"))
-    return {
-        name: Table(
-            name=name, **{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-        )
-        for name, entry in content.items()
-    }
+    content: dict[str, dict[str, Any]] = yaml.safe_load((_HERE / "tables.yml").read_text(encoding="utf-8"))
+    for entry in content.values():
+        if "bold_over" in entry:
+            entry["bold_over"] = tuple(entry["bold_over"])
+    return {name: Table(name=name, **entry) for name, entry in content.items()}
 
 
 @cache

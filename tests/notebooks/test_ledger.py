@@ -1,0 +1,33 @@
+"""The book's own ledger at `smoke`: every claim has a state, and the pages state what the verdict files give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lae_core.book import claims_page
+from lae_core.book.build import book_notebooks
+from lae_core.book.cache import Cache
+from lae_core.evidence.claims import VERDICTS
+from lae_core.evidence.ledger import Entry
+
+
+@pytest.fixture(scope="module")
+def entries(smoke_book: Path, repo: Path) -> list[Entry]:
+    found = {}
+    for notebook in book_notebooks(repo):
+        executed = Cache(repo).find(notebook, notebook.values("smoke"))
+        assert executed is not None, f"{notebook.name} was built but is not in the cache"
+        found[notebook.name] = executed.verdicts
+    return claims_page.ledger(repo, found)
+
+
+def test_every_claim_has_a_state_and_an_open_one_says_why(entries: list[Entry]):
+    assert {entry.state for entry in entries} <= set(VERDICTS)
+    for entry in entries:
+        assert entry.verdict or entry.missing, entry.claim.id
+
+
+def test_the_pages_state_what_the_data_gives(entries: list[Entry], smoke_book: Path):
+    assert claims_page.disagreements(entries, smoke_book / "html") == []
