@@ -122,8 +122,7 @@
         svgNode("circle", { cx, cy, r: 7, class: "lx-dot" }),
         text("max", { x: 87, y: py(high) + 5, "text-anchor": "end" }),
         text("average", { x: 87, y: py(low) + (high > low ? 5 : 24), "text-anchor": "end" }),
-        text("t", { x: 635, y: 180, "text-anchor": "end" }),
-        ...[-2, -1, 0, 1, 2].map((p) => text(String(10 ** p), { x: px(p), y: 180, "text-anchor": "middle" })),
+        ...[-2, -1, 0, 1, 2].map((p) => text((p === -2 ? "t = " : "") + 10 ** p, { x: px(p), y: 182, "text-anchor": "middle" })),
       );
       svg.setAttribute("aria-label", `LAE over temperature, falling from max ${shown(high)} to average ${shown(low)}`);
     };
