@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lae_core.runs.search import Candidate, Measure, Params, SearchResult, evaluate, open_study
+from lae_core.runs.search import Candidate, Measure, Params, SearchResult, evaluate, open_study, settled
 
 Point = tuple[int, int, int]
 
@@ -36,9 +36,9 @@ class Lattice:
         momentum = self.momentum_after(inertia)
         kept = (1 - momentum) / (1 - self.momentum)
         return {
-            "lr": self.lr * self.resolution ** (rate - decay) * kept,
-            "weight_decay": self.weight_decay * self.resolution**decay,
-            "momentum": momentum,
+            "lr": settled(self.lr * self.resolution ** (rate - decay) * kept),
+            "weight_decay": settled(self.weight_decay * self.resolution**decay),
+            "momentum": settled(momentum),
         }
 
     def momentum_after(self, steps: int) -> float:

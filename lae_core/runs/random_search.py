@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from lae_core.runs.search import Candidate, Measure, Params, SearchResult, evaluate, open_study
+from lae_core.runs.search import Candidate, Measure, Params, SearchResult, evaluate, open_study, settled
 
 FOLDS = 5  # parts of one shuffle of the training set; another shuffle begins at the next multiple
 
@@ -39,7 +39,7 @@ class Range:
 
     def value(self, coordinate: float) -> float:
         back = {"log": math.exp, "complement": lambda c: -math.expm1(-c), "linear": float}[self.scale](coordinate)
-        return min(max(back, self.low), self.high)  # rounding must not leave the box
+        return min(max(settled(back), self.low), self.high)  # rounding must not leave the box
 
     def draw(self, uniform: float) -> float:
         low, high = self.coordinate(self.low), self.coordinate(self.high)

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 Params = dict[str, float]
 
 
+def settled(value: float) -> float:
+    """To twelve digits, so that another machine's last bit of a power does not make another run of the same draw."""
+    return float(f"{value:.12g}")
+
+
 @dataclass(frozen=True)
 class Candidate:
     """Hyperparameters to measure on some folds of the training set; `name` is its place in the search."""
@@ -66,6 +71,11 @@ def measure_by_sweep(
         return [[record.result["final"].get("valid_error", 1.0) for record in kept.select(row)] for row in configs]
 
     return measure
+
+
+def replayed(config: Any, **_: Any) -> dict[str, Any]:
+    """As `run`: a search over recorded runs alone, which trains nothing. A run that is not recorded is an error."""
+    raise LookupError(f"run {config.key()} is not recorded; let the search train it, and record it")
 
 
 def open_study(name: str, storage: str | Path | None, settings: Mapping[str, Any]) -> optuna.Study:

@@ -84,4 +84,4 @@ def test_our_lattice_gives_every_value_that_the_paper_printed():
     for name in ("hyper_wrn", "hyper_se"):
         for row in placed(name).to_dict("records"):
             params = Lattice().params((row["a"], row["b"], row["c"] + row["d"]))
-            assert params == pytest.approx({field: row[f"exact_{field}"] for field in params}, rel=1e-12)
+            assert params == pytest.approx({field: row[f"exact_{field}"] for field in params}, rel=1e-11)

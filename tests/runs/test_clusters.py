@@ -12,7 +12,7 @@ import psutil
 import pytest
 import slurm
 from processes import HERE, environment, finish, kill, start, wait_until
-from toy_runs import Toy, run, seeds, started, toys
+from toy_runs import Toy, describe, run, seeds, started, toys
 
 from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
@@ -153,6 +153,27 @@ def test_a_real_full_disk_and_a_real_read_only_one(tmp_path, mount, words):
     done = subprocess.run([*MOUNT, "sh", "-c", command], env=environment(), capture_output=True, text=True, timeout=200)
     assert done.returncode != 0
     assert words in done.stderr and "What is recorded is kept" in done.stderr, done.stderr
+
+
+def test_workers_are_set_up_for_training_and_leave_no_trace(store, monkeypatch):
+    """One thread, memory kept as glibc would, free to start processes; and this process keeps its own settings."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    before = dict(os.environ)
+    sweep(toys(1), store=store, where="local(workers=1)", run=describe)
+    assert dict(os.environ) == before
+    found = store.get(Toy()).result
+    assert found["threads"] == 1 and found["daemon"] is False
+    assert found["variables"] == {"MALLOC_TRIM_THRESHOLD_": None, "OMP_NUM_THREADS": "1"}
+
+
+def test_a_data_parallel_run_inside_a_worker(store):
+    """A worker is a process started by another; it may start two of its own."""
+    from lae_core.training.config import RunConfig
+
+    config = RunConfig(depth=8, width=0.25, data="digits", epochs=1, batch=64, subset=128, augment="none", processes=2)
+    report = sweep([config], store=store, where="local(workers=1)")
+    assert len(report.ran) == 1, report
+    assert store.get(config).result["status"] == "finished"
 
 
 def test_real_training_equal_after_a_kill(tmp_path):

@@ -77,3 +77,14 @@ def started(log: Path) -> list[Start]:
 
 def seeds(log: Path) -> list[int]:
     return [start.seed for start in started(log)]
+
+
+def describe(config: Toy, **_: Any) -> dict[str, Any]:
+    """What a worker process is like."""
+    import multiprocessing
+
+    import torch
+
+    variables = {name: os.environ.get(name) for name in ("MALLOC_TRIM_THRESHOLD_", "OMP_NUM_THREADS")}
+    daemon = multiprocessing.current_process().daemon
+    return {"threads": torch.get_num_threads(), "daemon": daemon, "variables": variables}
