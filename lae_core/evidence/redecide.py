@@ -73,12 +73,14 @@ def redecide(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     frame["low"], frame["high"] = [i.low for i in intervals], [i.high for i in intervals]
     sides = "one-sided" if "one-sided" in (table.test or "") else "two-sided"
     groups = list(table.bold_over) if table.bold_over else ["column"]
+    decided = {}
     for _, members in frame.groupby(groups, sort=False):
         named = {str(index): summary for index, summary in members["summary"].items()}
-        decided = bold(named, better=table.better, test="welch", alternative=sides, alpha=ALPHA)  # type: ignore[arg-type]
-        for index in members.index:
-            entry = decided[str(index)]
-            frame.loc[index, ["welch_bold", "holm_bold", "p"]] = [entry.bold, entry.bold_corrected, entry.pvalue]
+        decided |= bold(named, better=table.better, test="welch", alternative=sides, alpha=ALPHA)  # type: ignore[arg-type]
+    found = [decided[str(index)] for index in frame.index]
+    frame["welch_bold"] = [entry.bold for entry in found]
+    frame["holm_bold"] = [entry.bold_corrected for entry in found]
+    frame["p"] = [entry.pvalue for entry in found]
     frame["agrees"] = frame["welch_bold"] == frame["bold"]
     return frame
 
