@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lae_core.runs.files import store_error
-from lae_core.runs.records import Record
+from lae_core.runs.records import Config, Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,6 +134,21 @@ def read_export(path: str | Path) -> list[Record]:
     if len(records) != count:
         raise ValueError(f"{path}: {len(records)} records where the first line says {count}")
     return records
+
+
+def recorded(configs: Iterable[Config], path: str | Path, *, sweep: str) -> list[Record]:
+    """The records of these configs, in their order, from an exported file; nothing is trained.
+
+    What is missing raises `LookupError`, which names `sweep`, the command that would fill it.
+    """
+    wanted = list(configs)
+    found = {record.key: record for record in read_export(path)} if Path(path).exists() else {}
+    missing = [config for config in wanted if config.key() not in found]
+    if missing:
+        raise LookupError(
+            f"{path}: {len(missing)} of {len(wanted)} runs are not recorded, the first {missing[0].key()}. Run: {sweep}"
+        )
+    return [found[config.key()] for config in wanted]
 
 
 def rounded(value: Any) -> Any:

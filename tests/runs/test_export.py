@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from toy_runs import Toy
 
-from lae_core.runs.export import export, from_frame, read_export, rounded, to_frame
+from lae_core.runs.export import export, from_frame, read_export, recorded, rounded, to_frame
 from lae_core.runs.records import Record
 
 
@@ -95,6 +95,18 @@ def test_records_read_back_seed_a_store(store, tmp_path):
     for record in read_export(tmp_path / "toy.jsonl"):
         store.put_record(record)
     assert Toy(seed=1) in store
+
+
+def test_what_is_not_recorded_is_an_error_that_names_the_sweep(tmp_path):
+    path = tmp_path / "toy.jsonl"
+    export(records(), path, experiment="toy")
+    assert [record.config["seed"] for record in recorded([Toy(seed=2), Toy(seed=0)], path, sweep="x")] == [2, 0]
+    with pytest.raises(
+        LookupError, match=f"1 of 2 runs are not recorded, the first {Toy(seed=9).key()}.*lae sweep toy"
+    ):
+        recorded([Toy(seed=1), Toy(seed=9)], path, sweep="lae sweep toy.yml")
+    with pytest.raises(LookupError, match="1 of 1 runs"):
+        recorded([Toy()], tmp_path / "none.jsonl", sweep="x")
 
 
 def test_rounding_leaves_other_values_alone():
