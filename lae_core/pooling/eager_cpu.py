@@ -6,7 +6,6 @@ exponentials. So all is done in place, and the careful forms of `functional` are
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -30,6 +29,10 @@ def by_looking(top: Tensor, shifted: Tensor, t: Tensor, n: int, dims: tuple[int,
     total = exp_u.sum(dims, keepdim=True)
     log_mean = torch.log(total / n)
     inexact &= log_mean > -1.0  # since -L <= (max z - min z) / t, max|z| is at least -t L / 2
+    if wants_t:
+        inexact |= (
+            log_mean > -1 / 32
+        )  # phi(u - L) would see an error of eps in L where u spreads by little more than that
     excess = _repaired(total / n - 1, inexact, lambda rows, _: torch.expm1(rows), u, log_mean, dims)
     log_mean = torch.where(inexact & (excess > -0.5), torch.log1p(excess), log_mean)
     return exp_u, total, log_mean, _falling(u, exp_u, total, log_mean, n, dims) if wants_t else None

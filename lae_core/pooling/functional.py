@@ -101,7 +101,7 @@ class _LogAvgExp(torch.autograd.Function):
             grad_z = exp_u * torch.where(total == 0, 0.0, grad / total) if needs_z else None
         return (
             grad_z.to(z.dtype) if needs_z else None,
-            (-grad * falling).sum_to_size(t.shape) if needs_t else None,
+            torch.where(grad == 0, 0.0, -grad * falling).sum_to_size(t.shape) if needs_t else None,
             None,
             None,
             None,
@@ -129,12 +129,13 @@ def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], w
         u = shifted / t
         exp_u = torch.exp(u)
         total, excess = _sum(exp_u, dims), _masked_mean(expm1(u, exp_u), mask, n, dims)
-        narrow = excess > -0.5
+        narrow = (excess > -0.5) & (total > 0)
         log_mean = torch.where(narrow, torch.log1p(excess), torch.log(total / n))
         total = torch.where(narrow, n + n * excess, total)
         falling = _masked_mean(phi(u - log_mean), mask, n, dims) if wants_t else None
     value = top + t * log_mean
-    return value.to(z.dtype), exp_u.to(z.dtype), total, value.new_empty(0) if falling is None else falling
+    falling = value.new_empty(0) if falling is None else torch.where(total == 0, 0.0, falling)
+    return value.to(z.dtype), exp_u.to(z.dtype), total, falling
 
 
 def _differentiable(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
@@ -179,7 +180,13 @@ def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 def _may_look(z: Tensor) -> bool:
     """Whether a choice may depend on z's values: free on a CPU, a wait on a GPU, impossible while a graph is being traced."""
     plain = type(z) in (Tensor, torch.nn.Parameter)
-    return plain and z.numel() > 0 and z.device.type == "cpu" and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
+    return (
+        plain
+        and z.numel() > 0
+        and z.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()
+    )
 
 
 def _work_dtype(z: Tensor) -> torch.dtype:

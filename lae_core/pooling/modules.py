@@ -37,6 +37,10 @@ class GlobalPool(nn.Module):
         """How many features the pool makes of one channel; timm's classifier heads ask for it."""
         return 1
 
+    def is_identity(self) -> bool:
+        """Whether positions pass through unpooled; timm's heads ask for it."""
+        return False
+
     def describe(self) -> str:
         """The pool's own part of its printed form."""
         return ""
@@ -127,10 +131,7 @@ class ContextLAEPool(GlobalPool):
 
     def temperatures(self, z: Tensor) -> Tensor:
         """(batch, channels): the temperature of each sample and channel of z, (batch, channels, positions)."""
-        return torch.exp((_statistics(z) * self._per_channel(self.weight)).sum(0) + self.log_t)
-
-    def _per_channel(self, weight: Tensor) -> Tensor:
-        return weight.reshape(3, 1, -1)
+        return torch.exp(_linear(_statistics(z), self.weight, self.log_t))
 
     @property
     def temperature(self) -> Tensor:
@@ -142,7 +143,9 @@ class ContextLAEPool(GlobalPool):
 
     def describe(self) -> str:
         b = self.temperature.detach()
-        return f"t from context, at rest {b.min():.4g}..{b.max():.4g}" if b.dim() else f"t from context, at rest {b:.4g}"
+        return (
+            f"t from context, at rest {b.min():.4g}..{b.max():.4g}" if b.dim() else f"t from context, at rest {b:.4g}"
+        )
 
 
 class MixedPool(GlobalPool):
@@ -176,8 +179,7 @@ class GatedPool(GlobalPool):
 
     def pool(self, z: Tensor) -> Tensor:
         statistics = _statistics(z)
-        weight = self.weight.to(z.dtype).reshape(3, 1, -1)
-        gate = torch.sigmoid((statistics * weight).sum(0) + self.bias.to(z.dtype))
+        gate = torch.sigmoid(_linear(statistics, self.weight, self.bias)).to(z.dtype)
         return torch.lerp(statistics[0], statistics[1], gate)
 
 
@@ -216,3 +218,8 @@ def _statistics(z: Tensor) -> Tensor:
     # sqrt has an infinite slope at 0, so a constant channel would get nan gradients without the floor
     spread = z.var(2, unbiased=False).clamp(min=1e-12).sqrt()
     return torch.stack([z.mean(2), z.amax(2), spread])
+
+
+def _linear(statistics: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """w · s + b for each sample and channel, with (3,) or (3, channels) weights."""
+    return (statistics * weight.reshape(3, 1, -1)).sum(0) + bias

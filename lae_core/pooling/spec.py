@@ -87,7 +87,7 @@ class PoolSpec:
     def __str__(self) -> str:
         if not self.arguments:
             return self.name
-        inside = ", ".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in self.arguments)
+        inside = ", ".join(f"{key}={str(value).removesuffix('.0')}" for key, value in self.arguments)
         return f"{self.name}({inside})"
 
 

@@ -20,7 +20,7 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     names: dict[int, str] = {}
     for module in model.modules():
         if isinstance(module, GlobalPool):
-            for name, parameter in module.named_parameters(recurse=False):
+            for parameter in module.parameters(recurse=False):
                 names[id(parameter)] = "temperature" if hasattr(module, "log_t") else "no_decay"
     groups = []
     for group, decay in (("decay", weight_decay), ("no_decay", 0.0), ("temperature", 0.0)):

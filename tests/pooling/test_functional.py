@@ -1,0 +1,251 @@
+"""logavgexp as a citizen of torch: edges, errors, derivatives, dtypes, compilation, export, transforms, layouts."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from lae_core import logavgexp
+
+INF, NAN = math.inf, math.nan
+
+
+def randn(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([0.0, NAN, 1.0], NAN),
+        ([INF, NAN], NAN),
+        ([0.0, INF], INF),
+        ([-INF, INF], INF),
+        ([-INF, -INF], -INF),
+        ([-INF], -INF),
+        ([INF], INF),
+        ([0.0, -INF], -math.log(2)),
+        ([3.25], 3.25),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("masked", [False, True])
+def test_inf_and_nan_follow_the_maths(row, expected, dtype, masked):
+    z = torch.tensor([row, [0.5] * len(row)], dtype=dtype, requires_grad=True)
+    t = torch.ones((), requires_grad=True)
+    mask = torch.ones_like(z, dtype=torch.bool) if masked else None
+    value = logavgexp(z, t, mask=mask)
+    torch.testing.assert_close(value[0], torch.tensor(expected, dtype=dtype), equal_nan=True, rtol=1e-2, atol=0)
+    assert value[1] == 0.5, "a strange row must not touch its neighbour"
+    grad, grad_t = torch.autograd.grad(value[1], (z, t), retain_graph=True)
+    assert torch.equal(grad[1], torch.full_like(grad[1], 1 / len(row))) and grad_t == 0
+    if expected == -INF:
+        grad, grad_t = torch.autograd.grad(value[0], (z, t))
+        assert not grad.any() and grad_t == 0
+    elif math.isfinite(expected):
+        grad, grad_t = torch.autograd.grad(value[0], (z, t))
+        assert grad.isfinite().all() and grad_t.isfinite()
+
+
+def test_one_element_is_returned_as_it_is():
+    z = randn(1000, 1, dtype=torch.float32) * 1e3
+    for t in (1e-3, 0.7, 1e6):
+        assert torch.equal(logavgexp(z, t), z[:, 0])
+
+
+def test_a_constant_row_gives_the_constant():
+    z = randn(1000, 1, dtype=torch.float32).expand(1000, 37)
+    for t in (1e-3, 0.7, 1e6):
+        assert torch.equal(logavgexp(z, t), z[:, 0])
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
+def test_nothing_to_pool(shape):
+    z = torch.zeros(shape, requires_grad=True)
+    value = logavgexp(z)
+    assert value.shape == shape[:1] and (value == -INF).all()
+    value.sum().backward()
+    assert z.grad.shape == shape
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"t": 0.0}, ValueError, "t is 0.0.*positive"),
+        ({"t": -2}, ValueError, "t is -2.*positive"),
+        ({"t": NAN}, ValueError, "t is nan.*positive"),
+        ({"t": INF}, ValueError, "t is inf.*finite"),
+        ({"t": torch.ones(5)}, ValueError, r"t has shape \(5,\).*\(2, 3\)"),
+        ({"t": torch.ones(7, 2, 3)}, ValueError, r"t has shape \(7, 2, 3\).*\(2, 3\)"),
+        ({"t": torch.ones(3, dtype=torch.int64)}, TypeError, "t has dtype torch.int64.*floating"),
+        ({"dim": ()}, ValueError, r"dim is \(\).*at least one"),
+        ({"dim": 3}, IndexError, r"dim is 3.*\[-3, 2\]"),
+        ({"dim": (0, -3)}, ValueError, "twice"),
+        ({"mask": torch.ones(4)}, TypeError, "mask is torch.float32.*boolean"),
+        ({"mask": [True]}, TypeError, "mask is list.*boolean"),
+        ({"mask": torch.ones(5, dtype=torch.bool)}, ValueError, r"mask has shape \(5,\).*\(2, 3, 4\)"),
+        ({"z": torch.ones(2, 3, 4, dtype=torch.int64)}, TypeError, "z has dtype torch.int64.*float64"),
+    ],
+)
+def test_bad_input_is_refused_with_its_name(arguments, error, words):
+    with pytest.raises(error, match=words):
+        logavgexp(**{"z": torch.zeros(2, 3, 4), **arguments})
+
+
+def test_a_tensor_t_that_is_not_positive_gives_nan():
+    t = torch.tensor([1.0, 0.0, -1.0, NAN])
+    assert logavgexp(randn(4, 9, dtype=torch.float32), t).isnan().tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("scale", [0.01, 1.0, 30.0])
+def test_first_and_second_derivatives(scale, masked):
+    z = (scale * randn(3, 4, 5)).requires_grad_()
+    t = (0.5 + randn(3, 1).abs()).requires_grad_()
+    mask = None
+    if masked:
+        mask = randn(3, 4, 5, seed=1) > -0.5
+        mask[0, 0] = torch.arange(5) == 2
+
+    def operator(z, t):
+        return logavgexp(z, t.expand(3, 4), dim=2, mask=mask)
+
+    assert torch.autograd.gradcheck(operator, (z, t))
+    assert torch.autograd.gradgradcheck(operator, (z, t))
+
+
+def test_a_second_derivative_past_minus_infinity():
+    z = torch.tensor([[0.0, -INF, 1.0], [-INF, -INF, -INF]], dtype=torch.float64, requires_grad=True)
+    t = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    value = logavgexp(z, t)
+    grad, grad_t = torch.autograd.grad(value[0], (z, t), create_graph=True)
+    for first in (grad[0, 0], grad_t[0]):
+        second, second_t = torch.autograd.grad(first, (z, t), retain_graph=True)
+        assert second.isfinite().all() and second_t.isfinite().all()
+    exact, exact_t = torch.autograd.grad(logavgexp(z, t)[0], (z, t))
+    torch.testing.assert_close(grad, exact)
+    torch.testing.assert_close(grad_t, exact_t)
+
+
+@pytest.mark.parametrize("t_shape", [(), (3,), (2, 1), (2, 3)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_dims_and_broadcasting(t_shape, keepdim):
+    z, t = randn(2, 3, 4, 5), 0.5 + randn(*t_shape).abs()
+    t_given = t.reshape(*t_shape, 1, 1) if keepdim and t_shape else t
+    value = logavgexp(z, t_given, dim=(-1, 2), keepdim=keepdim)
+    assert value.shape == ((2, 3, 1, 1) if keepdim else (2, 3))
+    spread = t.expand(2, 3)
+    for i in range(2):
+        for j in range(3):
+            alone = logavgexp(z[i, j].flatten(), float(spread[i, j]))
+            torch.testing.assert_close(value[i, j].squeeze(), alone)
+    torch.testing.assert_close(logavgexp(z.permute(2, 0, 3, 1), t, dim=(0, 2)), logavgexp(z, t, dim=(2, 3)))
+
+
+@pytest.mark.parametrize("t", [0.25, 4.0, 100.0])
+def test_layouts_agree(t):
+    z = randn(4, 8, 6, 7, dtype=torch.float32)
+    heat = torch.full((8,), t, requires_grad=True)
+    expected = None
+    for view in (
+        z,
+        z.to(memory_format=torch.channels_last),
+        torch.cat([z, z], 3)[..., ::2],
+        z.transpose(0, 1).contiguous().transpose(0, 1),
+    ):
+        leaf = view.detach().requires_grad_()
+        value = logavgexp(leaf, heat, dim=(2, 3))
+        found = (value, *torch.autograd.grad(value.square().sum(), (leaf, heat)))
+        if view.shape == z.shape and torch.equal(view, z):
+            expected = expected or found
+            for a, b in zip(found, expected, strict=True):
+                torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_autocast_leaves_the_precision_alone(dtype):
+    z = randn(4, 64, dtype=dtype).requires_grad_()
+    t = torch.tensor(64.0, requires_grad=True)
+    plain = logavgexp(z, t)
+    expected = torch.autograd.grad(plain.sum(), (z, t))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = logavgexp(z, t)
+        found = torch.autograd.grad(inside.sum(), (z, t))
+    assert inside.dtype == dtype and torch.equal(inside, plain)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_compiles_whole(masked):
+    torch._dynamo.reset()
+    z, t = randn(2, 3, 4, 4, dtype=torch.float32).requires_grad_(), torch.tensor([0.5, 1.0, 64.0], requires_grad=True)
+    mask = randn(2, 1, 4, 4) > 0 if masked else None
+    compiled = torch.compile(logavgexp, fullgraph=True)
+    value, expected = compiled(z, t, dim=(2, 3), mask=mask), logavgexp(z, t, dim=(2, 3), mask=mask)
+    torch.testing.assert_close(value, expected)
+    for a, b in zip(*(torch.autograd.grad(v.square().sum(), (z, t)) for v in (value, expected)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_vmap_and_grad_transforms():
+    z, t = randn(5, 3, 7), 0.5 + randn(5).abs()
+    mask = randn(5, 3, 7, seed=2) > -1
+
+    def total(z, t, mask):
+        return logavgexp(z, t, dim=1, mask=mask).sum()
+
+    for given_mask, mask_dim in ((None, None), (mask, 0)):
+        found = torch.func.vmap(torch.func.grad(total, argnums=(0, 1)), in_dims=(0, 0, mask_dim))(z, t, given_mask)
+        for i in range(5):
+            leaf, heat = z[i].clone().requires_grad_(), t[i].clone().requires_grad_()
+            expected = torch.autograd.grad(total(leaf, heat, None if given_mask is None else mask[i]), (leaf, heat))
+            torch.testing.assert_close([f[i] for f in found], list(expected))
+    shared = torch.func.vmap(lambda t: logavgexp(z, t, dim=(1, 2)))(torch.tensor([0.5, 2.0], dtype=torch.float64))
+    torch.testing.assert_close(shared[1], logavgexp(z, 2.0, dim=(1, 2)))
+    hessian = torch.func.jacrev(torch.func.jacrev(lambda z: logavgexp(z, 2.0)))(z[0, 0])
+    w = torch.softmax(z[0, 0] / 2, 0)
+    torch.testing.assert_close(hessian, (torch.diag(w) - w.outer(w)) / 2)
+
+
+class Pooled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log_t = torch.nn.Parameter(torch.tensor([-1.0, 0.0, 5.0]))
+
+    def forward(self, z):
+        return logavgexp(z, self.log_t.exp(), dim=(2, 3))
+
+
+def test_exports():
+    z = randn(2, 3, 8, 8, dtype=torch.float32)
+    module = Pooled()
+    batch = torch.export.Dim("batch", min=1)
+    exported = torch.export.export(module, (z,), dynamic_shapes=({0: batch},))
+    other = randn(5, 3, 8, 8, dtype=torch.float32, seed=3)
+    torch.testing.assert_close(exported.module()(other), module(other))
+
+
+def test_onnx_in_onnxruntime(tmp_path):
+    import onnxruntime
+
+    z = 100 * randn(4, 3, 8, 8, dtype=torch.float32)
+    z[0, 0] = 0.0
+    module = Pooled()
+    file = tmp_path / "lae.onnx"
+    torch.onnx.export(copy.deepcopy(module).eval(), (z,), file, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(str(file))
+    (found,) = session.run(None, {session.get_inputs()[0].name: z.numpy()})
+    torch.testing.assert_close(torch.from_numpy(found), module(z).detach(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_cuda_agrees_with_the_cpu(dtype):
+    z, t = randn(8, 16, 49, dtype=dtype), torch.tensor(4.0)
+    results = []
+    for device in ("cpu", "cuda"):
+        leaf, heat = z.to(device).requires_grad_(), t.to(device).requires_grad_()
+        value = logavgexp(leaf, heat)
+        results.append([x.cpu() for x in (value, *torch.autograd.grad(value.sum(), (leaf, heat)))])
+    torch.testing.assert_close(*results)

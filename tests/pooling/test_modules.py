@@ -1,0 +1,174 @@
+"""The pools, the grammar that names them, and weight decay."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from lae_core import PoolSpec, logavgexp, make_pool, weight_decay_groups
+
+SPECS = (
+    "avg",
+    "max",
+    "lse",
+    "lae",
+    "lae(t0=4)",
+    "lae(t0=4, train=one)",
+    "lae(t0=0.25, train=channel)",
+    "lae(train=context)",
+    "lae(t0=4, train=context-channel)",
+    "lae(t0=32, form=textbook)",
+    "mixed",
+    "mixed(a0=0.25, train=channel)",
+    "gated",
+    "gated(train=channel)",
+    "gem",
+    "gem(p0=4, train=no)",
+    "lae(t0=4, train=one, dtype=float64)",
+)
+
+
+@pytest.mark.parametrize("text", SPECS)
+def test_spec_round_trips(text):
+    spec = PoolSpec.parse(text)
+    assert str(spec) == text and PoolSpec.parse(str(spec)) == spec and hash(PoolSpec.parse(text)) == hash(spec)
+
+
+def test_defaults_and_order_are_normalised():
+    assert str(PoolSpec.parse(" lae( train=channel ,t0=4.0, form=stable) ")) == "lae(t0=4, train=channel)"
+    assert PoolSpec.parse("lae(t0=1, train=no)") == PoolSpec.parse("lae")
+    assert float(str(PoolSpec.parse(f"lae(t0={math.pi})"))[7:-1]) == math.pi
+    assert PoolSpec.parse("lae")["t0"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lea", "no pool 'lea'.*avg, max, lse, lae, mixed, gated, gem"),
+        ("lae(t=4)", "no argument 't=4'.*t0, train, form, dtype"),
+        ("lae(t0=0)", "t0 .*'0'.*positive number"),
+        ("lae(t0=warm)", "'warm'.*positive number"),
+        ("lae(train=all)", "'all'.*no, one, channel, context, context-channel"),
+        ("lae(t0=1, t0=2)", "t0 is given twice"),
+        ("lae(4)", "no argument '4'"),
+        ("avg(dtype=int8)", "'int8'.*float16"),
+        ("lae(t0=4", "cannot read"),
+        (4, "cannot read"),
+    ],
+)
+def test_a_bad_spec_is_refused_helpfully(text, words):
+    with pytest.raises(ValueError, match=words):
+        PoolSpec.parse(text)
+
+
+@pytest.mark.parametrize("text", SPECS)
+@pytest.mark.parametrize("shape", [(2, 6, 4, 5), (3, 6, 1, 1), (2, 6, 9), (2, 6, 2, 3, 4)])
+def test_shapes_gradients_and_reload(text, shape):
+    torch.manual_seed(0)
+    z = torch.randn(shape, requires_grad=True)
+    pool = make_pool(text, 6)
+    out = pool(z)
+    assert out.shape == shape[:2] and out.dtype == z.dtype and out.isfinite().all()
+    assert make_pool(text, 6, flatten=False)(z).shape == (*shape[:2], *[1] * (len(shape) - 2))
+    out.square().sum().backward()
+    assert z.grad.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in pool.parameters())
+    assert bool(list(pool.parameters())) == (
+        PoolSpec.parse(text).name in ("mixed", "gated") or "train=" in text and "=no" not in text or text == "gem"
+    )
+    again = make_pool(text, 6)
+    again.load_state_dict(pool.state_dict())
+    assert torch.equal(again(z), out)
+
+
+@pytest.mark.parametrize("text", SPECS)
+def test_constant_input_is_kept(text):
+    """Every pool but LSE gives a constant back; LSE adds log n."""
+    z = torch.full((2, 6, 3, 3), 0.75)
+    expected = 0.75 + (math.log(9) if text == "lse" else 0)
+    torch.testing.assert_close(make_pool(text, 6)(z), torch.full((2, 6), expected))
+
+
+def test_what_the_pools_compute():
+    z = torch.randn(2, 6, 4, 4)
+    rows = z.flatten(2)
+    expected = {
+        "avg": rows.mean(2),
+        "max": rows.amax(2),
+        "lse": rows.logsumexp(2),
+        "lae(t0=4, train=channel)": logavgexp(rows, 4.0),
+        "lae(t0=4, train=context)": logavgexp(rows, 4.0),
+        "lae(t0=4, form=textbook)": logavgexp(rows, 4.0),
+        "mixed(a0=0.25)": 0.25 * rows.amax(2) + 0.75 * rows.mean(2),
+        "gated": (rows.amax(2) + rows.mean(2)) / 2,
+    }
+    for text, value in expected.items():
+        torch.testing.assert_close(make_pool(text, 6)(z), value, rtol=1e-5, atol=1e-5)
+    positive = z.abs() + 0.1
+    torch.testing.assert_close(make_pool("gem", 6)(positive), positive.flatten(2).pow(3).mean(2).pow(1 / 3))
+
+
+def test_context_reads_the_input():
+    pool = make_pool("lae(t0=1, train=context)", 6)
+    with torch.no_grad():
+        pool.weight.copy_(torch.tensor([0.0, 1.0, 0.0]))  # log t is the channel's maximum
+    z = torch.randn(2, 6, 16)
+    torch.testing.assert_close(pool.temperatures(z), z.amax(2).exp())
+    torch.testing.assert_close(pool(z), logavgexp(z, z.amax(2).exp()))
+
+
+def test_the_pooling_step_alone_changes_precision():
+    """In float16 the textbook form loses everything at a high temperature, ours nothing beyond the rounding of its input."""
+    z = torch.randn(8, 6, 8, 8)
+    mean = z.flatten(2).mean(2)
+    error = {
+        form: float((make_pool(f"lae(t0=1024, form={form}, dtype=float16)", 6)(z) - mean).abs().max())
+        for form in ("stable", "textbook")
+    }
+    assert error["stable"] < 3e-3 < 0.3 < error["textbook"]
+    assert make_pool("avg(dtype=float64)", 6)(z).dtype == torch.float32
+
+
+def test_modules_print_their_temperature():
+    assert repr(make_pool("lae(t0=4, train=one)", 6)) == "LAEPool(t=4, trained)"
+    pool = make_pool("lae(t0=4, train=channel)", 6, flatten=False)
+    with torch.no_grad():
+        pool.log_t[0] = math.log(2)
+    assert repr(pool) == "LAEPool(t=2..4 (6 channels), trained, flatten=False)"
+    assert "fixed" in repr(make_pool("lae", 6)) and "alpha=0.5" in repr(make_pool("mixed", 6))
+
+
+def test_a_flat_input_is_refused():
+    with pytest.raises(ValueError, match=r"shape \(2, 6\).*batch, channels"):
+        make_pool("avg", 6)(torch.randn(2, 6))
+
+
+def test_weight_decay_leaves_temperatures_and_mixing_factors_out():
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3), make_pool("lae(train=channel)", 6, flatten=False), make_pool("mixed", 6), nn.Linear(6, 2)
+    )
+    groups = {group["name"]: group for group in weight_decay_groups(model, 0.1)}
+    assert groups["decay"]["weight_decay"] == 0.1 and len(groups["decay"]["params"]) == 4
+    assert [id(p) for p in groups["temperature"]["params"]] == [id(model[1].log_t)]
+    assert [id(p) for p in groups["no_decay"]["params"]] == [id(model[2].alpha)]
+    assert groups["temperature"]["weight_decay"] == groups["no_decay"]["weight_decay"] == 0.0
+    assert sum(len(g["params"]) for g in groups.values()) == len(list(model.parameters()))
+    torch.optim.SGD(list(groups.values()), lr=0.1)
+    assert [g["name"] for g in weight_decay_groups(nn.Linear(2, 2), 0.1)] == ["decay"]
+
+
+def test_the_package_needs_torch_alone():
+    """What users install imports no further package."""
+    import subprocess
+    import sys
+
+    others = ["torchvision", "timm", "scipy", "pandas", "matplotlib", "sklearn", "distributed", "numpy"]
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({others}))
+import lae_core, torch
+print(lae_core.make_pool("lae(t0=4, train=one)", 8)(torch.ones(1, 8, 2, 2)).sum().item())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "8.0", done.stderr

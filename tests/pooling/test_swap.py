@@ -1,0 +1,219 @@
+"""Swapping the global pool of other people's models, with random weights and small inputs."""
+
+import copy
+import pickle
+from collections import defaultdict
+
+import pytest
+import timm
+import torch
+import torchvision
+from torch import nn
+
+from lae_core import swap_global_pool
+from lae_core.pooling.modules import LAEPool
+
+SPEC = "lae(t0=0.5, train=channel)"
+# families that end without a mean or maximum over positions, and why
+REFUSED = {
+    "alexnet": "pools to a 6x6 grid",
+    "vgg": "pools to a 7x7 grid",
+    "vit": "reads a class token",
+}
+ONE_OF_EACH_WAY = ("resnet18", "squeezenet1_1", "densenet121", "mobilenet_v2", "shufflenet_v2_x0_5", "regnet_y_400mf")
+TIMM_ONE_OF_EACH_WAY = (
+    "resnet18",
+    "convnext_atto",
+    "mobilenetv3_small_050",
+    "repvit_m0_9",
+    "swin_tiny_patch4_window7_224",
+)
+
+
+def build(name: str) -> nn.Module:
+    extra = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
+    return torchvision.models.get_model(name, weights=None, num_classes=10, **extra)
+
+
+def image_for(model: nn.Module, name: str) -> torch.Tensor:
+    size = 299 if name == "inception_v3" else 224 if name.startswith(("maxvit", "swin")) else 64
+    torch.manual_seed(1)
+    return torch.randn(2, 3, size, size)
+
+
+def the_pool(model: nn.Module) -> LAEPool:
+    pools = [module for module in model.modules() if isinstance(module, LAEPool)]
+    assert len(pools) == 1, f"{len(pools)} LAE pools after the swap"
+    return pools[0]
+
+
+def settle(model: nn.Module) -> None:
+    """Random features die out in a deep network with untrained norms: give every BatchNorm the statistics of a batch."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.train()
+            module.momentum = None
+        elif isinstance(module, nn.Dropout):
+            module.eval()
+
+
+def check_swap(model: nn.Module, image: torch.Tensor) -> None:
+    """Shape kept, output changed, gradient reaches log t, and the state_dict makes the round trip."""
+    model.eval()
+    settle(model)
+    with torch.no_grad():
+        model(image)
+        model.eval()
+        before = model(image)
+    fresh = copy.deepcopy(model)
+    assert swap_global_pool(model, SPEC) is model
+    pool = the_pool(model)
+    after = model(image)
+    assert after.shape == before.shape
+    assert not torch.equal(after, before), "the output did not change"
+    after.square().sum().backward()
+    assert pool.log_t.grad is not None and pool.log_t.grad.abs().sum() > 0, "no gradient at log t"
+    swap_global_pool(fresh, SPEC)
+    with torch.no_grad():
+        pool.log_t += 0.5
+        fresh.load_state_dict(model.state_dict())
+        torch.testing.assert_close(fresh(image), model(image))
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_WAY)
+def test_torchvision(name):
+    model = build(name)
+    check_swap(model, image_for(model, name))
+
+
+@pytest.mark.parametrize("name", TIMM_ONE_OF_EACH_WAY)
+def test_timm(name):
+    model = timm.create_model(name, num_classes=10)
+    check_swap(model, torch.randn(2, *model.pretrained_cfg["input_size"][:1], *timm_size(model)))
+
+
+def timm_size(model: nn.Module) -> tuple[int, int]:
+    config = model.pretrained_cfg
+    return tuple(config["input_size"][1:]) if config.get("fixed_input_size") else (96, 96)
+
+
+@pytest.mark.parametrize("name", ["vgg11", "alexnet", "vit_b_32"])
+def test_a_model_without_a_global_pool_is_refused_and_left_alone(name):
+    model = build(name)
+    before = (repr(model), list(model.state_dict()), [m.training for m in model.modules()])
+    with pytest.raises(ValueError, match="no global spatial pool"):
+        swap_global_pool(model, SPEC)
+    assert before == (repr(model), list(model.state_dict()), [m.training for m in model.modules()])
+
+
+def test_a_bad_spec_is_refused_before_the_model_is_touched():
+    model = build("resnet18")
+    with pytest.raises(ValueError, match="there is no pool 'lea'"):
+        swap_global_pool(model, "lea")
+    assert isinstance(model.avgpool, nn.AdaptiveAvgPool2d)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "convnext_atto", "regnety_002"])
+def test_timm_reset_classifier_keeps_the_pool(name):
+    model = swap_global_pool(timm.create_model(name, num_classes=10), SPEC)
+    log_t = the_pool(model).log_t
+    model.reset_classifier(7)
+    assert the_pool(model).log_t is log_t
+    assert model(torch.randn(2, 3, 96, 96)).shape == (2, 7)
+    copied = copy.deepcopy(model)
+    copied.reset_classifier(3)
+    assert the_pool(copied) is not the_pool(model)
+    assert model(torch.randn(2, 3, 96, 96)).shape == (2, 7)
+    model.reset_classifier(7, global_pool="max")
+    assert not any(isinstance(module, LAEPool) for module in model.modules()), "another pool was asked for by name"
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_swapping_twice_leaves_one_pool(name):
+    model = swap_global_pool(swap_global_pool(build(name), SPEC), "lae(t0=2, train=one)")
+    assert the_pool(model).temperature.shape == ()
+    image = image_for(model, name)
+    with torch.no_grad():
+        torch.testing.assert_close(pickle.loads(pickle.dumps(model)).eval()(image), model.eval()(image))
+
+
+def test_average_in_place_of_average_changes_nothing():
+    for name in ("resnet18", "densenet121", "mobilenet_v2", "squeezenet1_1"):
+        model = build(name).eval()
+        image = image_for(model, name)
+        with torch.no_grad():
+            before = model(image)
+            torch.testing.assert_close(swap_global_pool(model, "avg")(image), before)
+
+
+def timm_families() -> dict[str, str]:
+    """The smallest model, by name length and size words, of every timm module with convolutional image models."""
+    families = defaultdict(list)
+    for name in timm.list_models():
+        families[timm.models.model_entrypoint(name).__module__.rsplit(".", 1)[-1]].append(name)
+    order = (
+        "atto",
+        "femto",
+        "pico",
+        "nano",
+        "xxs",
+        "xx_small",
+        "xs",
+        "tiny",
+        "small",
+        "_s",
+        "18",
+        "26",
+        "34",
+        "b0",
+        "m0",
+        "t0",
+    )
+
+    def size(name: str) -> tuple[int, int]:
+        return (next((i for i, word in enumerate(order) if word in name), len(order)), len(name))
+
+    return {family: min(names, key=size) for family, names in sorted(families.items())}
+
+
+@pytest.mark.long
+def test_every_torchvision_classification_model(capsys):
+    worked, refused, failed = [], [], {}
+    for name in torchvision.models.list_models(module=torchvision.models):
+        model = build(name)
+        try:
+            check_swap(model, image_for(model, name))
+            worked.append(name)
+        except ValueError as error:
+            assert "no global spatial pool" in str(error) and name.startswith(tuple(REFUSED)), (name, error)
+            refused.append(name)
+        except Exception as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    report("torchvision", worked, refused, failed, capsys)
+
+
+@pytest.mark.long
+def test_one_model_of_every_timm_family(capsys):
+    worked, refused, failed = [], [], {}
+    for family, name in timm_families().items():
+        model = timm.create_model(name, num_classes=10)
+        try:
+            check_swap(model, torch.randn(2, *model.pretrained_cfg["input_size"][:1], *timm_size(model)))
+            worked.append(name)
+        except ValueError as error:
+            if "no global spatial pool" not in str(error):
+                failed[f"{family}/{name}"] = str(error)
+            else:
+                refused.append(name)
+        except Exception as error:
+            failed[f"{family}/{name}"] = f"{type(error).__name__}: {str(error)[:200]}"
+    report("timm", worked, refused, failed, capsys)
+
+
+def report(library: str, worked: list, refused: list, failed: dict, capsys) -> None:
+    with capsys.disabled():
+        print(f"\n{library}: {len(worked)} swapped, {len(refused)} without a global pool, {len(failed)} failed")
+        print("  without:", ", ".join(refused))
+        for name, reason in failed.items():
+            print(f"  failed: {name}: {reason}")
+    assert len(worked) >= 0.95 * (len(worked) + len(failed)), failed
