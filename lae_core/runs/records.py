@@ -116,6 +116,14 @@ class RunStore:
     def checkpoint_dir(self, key: str) -> Path:
         return self.directory(key) / "checkpoint"
 
+    def progress(self, key: str) -> tuple[tuple[str, int], ...]:
+        """What changes whenever a run gets further: the files that it keeps to resume, and when they were written."""
+        try:
+            files = list(self.checkpoint_dir(key).iterdir())
+            return tuple(sorted((path.name, path.stat().st_mtime_ns) for path in files))
+        except FileNotFoundError:
+            return ()
+
     def get(self, run: Config | str) -> Record | None:
         """The record of a config or key, or None if there is none, or a damaged one (which is reported)."""
         key = run if isinstance(run, str) else run.key()

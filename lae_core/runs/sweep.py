@@ -110,16 +110,21 @@ def _drive(
     configs = {config.key(): config for config in todo}
     running: set[str] = set()
     others: dict[str, Config] = {}  # claimed by other sweeps
+    progress: dict[str, object] = {}  # how far a run was when it was submitted
     polled = 0.0
     while ready or running or others:
         while ready and len(running) < executor.slots():
             config, over = ready.popleft()
             running.add(config.key())
+            progress[config.key()] = store.progress(config.key())
             executor.submit(config, over)
         for key, outcome in executor.collect(POLL):
             running.discard(key)
             if isinstance(outcome, Outcome) and outcome.status == "busy":
                 others[key] = configs[key]
+            elif _was_killed(outcome) and store.progress(key) != progress[key]:
+                # Its workers were taken away, as by a time limit; a run that gets further is not what killed them.
+                ready.append((configs[key], None))
             else:
                 _settle(configs[key], outcome, store, report)
         if others and time.monotonic() - polled >= POLL:
@@ -132,12 +137,17 @@ def _drive(
         bar.set_postfix(failed=len(report.failures), left=left, refresh=False)
 
 
+def _was_killed(outcome: Outcome | Exception) -> bool:
+    """Whether Dask gave a run up because several workers died while running it."""
+    return type(outcome).__name__ == "KilledWorker"
+
+
 def _settle(config: Config, outcome: Outcome | Exception, store: RunStore, report: SweepReport) -> None:
     if isinstance(outcome, StoreError | ConnectionError):
         raise outcome
     if isinstance(outcome, Exception):
         error = f"{type(outcome).__name__}: {outcome}"
-        if type(outcome).__name__ == "KilledWorker":  # nobody but us is left to write down why
+        if _was_killed(outcome):  # nobody but us is left to write down why
             error = "its worker process died again and again while running it: killed, crashed, or out of memory"
         trace = "".join(traceback.format_exception(outcome))
         store.put_failure(config, error, trace)

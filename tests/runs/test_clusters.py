@@ -132,6 +132,14 @@ def test_a_run_that_keeps_killing_its_worker_fails_alone(store):
     assert set(results(store)) == {0, 1, 3, 4, 5}
 
 
+def test_a_run_whose_workers_are_taken_away_goes_on_as_long_as_it_gets_further(store):
+    """As by a time limit shorter than the run: eight lives, where a run without progress is given up after four."""
+    config = Toy(seed=1, steps=8, fail="kill after each step")
+    report = sweep([config], store=store, where="local(workers=1)", run=run)
+    assert len(report.ran) == 1 and report.failures == []
+    assert results(store) == {1: run(Toy(seed=1, steps=8))}
+
+
 MOUNT = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
 
 

@@ -56,6 +56,8 @@ def run(config: Toy, *, checkpoint_dir: Path | None = None, progress: Any = None
             temporary = place.with_suffix(f".{os.getpid()}")
             temporary.write_text(json.dumps(state))
             temporary.replace(place)
+            if config.fail == "kill after each step" and state["step"] < config.steps:
+                os.kill(os.getpid(), 9)
     return {"total": state["total"], "curve": [float(config.seed), 0.1]}
 
 
