@@ -20,7 +20,8 @@ This page lists those executions. It is written by the build from what each exec
 def write(stage: Stage) -> None:
     """Write `book/run_times.md` into the staged tree."""
     records = {name: done.metadata for name, done in stage.executed.items()}
-    lines = [_HEAD, f"Profile: `{stage.profile}`.\n"]
+    lines = [_HEAD, f"They ran at the profile `{stage.profile}`, each by"]
+    lines += [f"`lae run notebooks/PART/NAME.md --profile {stage.profile}`; the foot of each page has its own command.\n"]
     lines += ["```{list-table} Executed notebooks", ":name: tab-run-times", ":header-rows: 1", ""]
     lines += _row("notebook", "seconds", "executed (UTC)", "commit", "hardware")
     for name, record in records.items():

@@ -66,6 +66,17 @@ def test_readme_picture_is_what_its_script_draws(tmp_path):
     assert "book/_static/lae.svg" in (REPO / "README.md").read_text()
 
 
+def test_readme_snippet_runs():
+    """The Python of the README, executed; the shapes are those that its comments state."""
+    text = (REPO / "README.md").read_text()
+    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict = {}
+    exec(snippet, names)
+    assert names["logavgexp"](names["z"], t=1.0, dim=(-2, -1)).shape == (8, 64)
+    assert names["pool"](names["z"]).shape == (8, 64)
+    assert names["pool"].temperature.shape == (64,)
+
+
 def test_readme_commands_are_real():
     """Each `lae` command and script that the README shows is one that parses."""
     from lae_core.cli import parser
