@@ -7,12 +7,14 @@ rounds counts. Each gets a gradient that differs from element to element, as it 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 from lae_core.pooling import logavgexp
 
 SHAPES = ((64, 512, 8, 8), (64, 2048, 8, 8), (64, 128, 28, 28), (8, 64, 112, 112))
+COMPILED = ("mean", "lae", "logsumexp")
 PEERS = ("logsumexp", "logavgexp-pytorch", "timm LsePlus2d")
 
 
@@ -63,9 +66,9 @@ class Case:
     shape: tuple[int, ...]
     layout: str  # contiguous or channels_last
     dtype: str
-    mode: str  # eager or compiled
     temperature: str  # fixed or trained
     t: float
+    threads: int
 
     def input(self) -> Tensor:
         generator = torch.Generator().manual_seed(0)
@@ -74,28 +77,29 @@ class Case:
         return z.to(memory_format=layout).requires_grad_()
 
 
-def cases(quick: bool, t: float) -> Iterator[Case]:
-    for mode in ("eager",) if quick else ("eager", "compiled"):
-        for dtype in ("float32",) if quick else ("float32", "bfloat16"):
-            for layout in ("contiguous",) if quick else ("contiguous", "channels_last"):
-                for temperature in ("fixed", "trained"):
-                    for shape in SHAPES[:1] if quick else SHAPES:
-                        yield Case(shape, layout, dtype, mode, temperature, t)
+def cases(args: argparse.Namespace) -> Iterator[Case]:
+    for threads, t, dtype in itertools.product(args.threads, args.t, ["float32"] if args.quick else args.dtypes):
+        for layout in ("contiguous",) if args.quick else ("contiguous", "channels_last"):
+            for temperature, shape in itertools.product(("fixed", "trained"), SHAPES[:1] if args.quick else SHAPES):
+                yield Case(shape, layout, dtype, temperature, t, threads)
 
 
-def measure(case: Case, rounds: int) -> dict:
+def measure(case: Case, rounds: int, compiled: bool) -> dict:
     """Best seconds of every contender, forward and forward + backward, and the bytes that each keeps for backward."""
+    torch.set_num_threads(case.threads)
     z = case.input()
     pools = contenders(case.t, case.temperature == "trained")
     kept = {name: _bytes_kept(pool, z) for name, pool in pools.items()}
-    if case.mode == "compiled":
+    if compiled:
         torch._dynamo.reset()
-        pools = {name: torch.compile(pool, fullgraph=True) for name, pool in pools.items()}
+        for name in COMPILED:
+            pools[f"{name}, compiled"] = torch.compile(pools[name], fullgraph=True, dynamic=False)
     grad = torch.randn(case.shape[:2]).to(z.dtype)
     forward, both = dict.fromkeys(pools, math.inf), dict.fromkeys(pools, math.inf)
     for _ in range(rounds + 1):  # in the first round everything warms up, and compiles
         for name, pool in pools.items():
-            with torch.no_grad():
+            # one graph is compiled for training; its forward half stands for forward
+            with torch.set_grad_enabled("compiled" in name):
                 forward[name] = min(forward[name], _seconds(lambda pool=pool: pool(z)))
         for name, pool in pools.items():
             leaves = [z, *pool.parameters()]
@@ -152,13 +156,16 @@ def resnet50_step(rounds: int, batch: int = 8) -> dict:
 
 
 def _row(result: dict) -> str:
-    names = list(result["both"])
-    ratios = {kind: {name: result[kind][name] / result[kind]["mean"] for name in names} for kind in ("forward", "both")}
-    fastest = min(ratios["both"][name] for name in PEERS)
+    both, mean = result["both"], {kind: result[kind]["mean"] for kind in ("forward", "both")}
+    fastest = min(both[name] for name in PEERS)
     shape = "x".join(map(str, result["shape"]))
-    cells = [f"{shape:14} {result['layout']:13} {result['dtype']:8} {result['mode']:8} {result['temperature']:7}"]
-    cells += [f"{ratios['forward'][name]:5.1f} {ratios['both'][name]:5.1f}" for name in names[1:]]
-    cells += [f"{fastest / ratios['both']['lae']:5.2f}x", f"{result['kept']['lae'] / 2**20:6.1f}"]
+    cells = [
+        f"{shape:14} {result['layout']:13} {result['dtype']:8} {result['threads']} {result['t']:<4g} {result['temperature']:7}"
+    ]
+    cells += [f"{result['forward'][n] / mean['forward']:5.1f} {both[n] / mean['both']:5.1f}" for n in ("lae", *PEERS)]
+    cells += [f"{fastest / both['lae']:6.2f}x", f"{result['kept']['lae'] / 2**20:6.1f}"]
+    if "lae, compiled" in both:
+        cells += [f"{fastest / both['lae, compiled']:6.2f}x"]
     return "  ".join(cells)
 
 
@@ -167,30 +174,35 @@ def hardware() -> dict:
     return {
         "cpu": platform.processor() or platform.machine(),
         "capability": torch.backends.cpu.get_cpu_capability(),
-        "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
 
 
 def main(args: argparse.Namespace) -> int:
-    torch.set_num_threads(args.threads)
-    print(f"t = {args.t:g}, {hardware()}")
-    print("ratios to mean, forward and forward + backward; speed-up of lae over the fastest peer; MiB that lae keeps")
+    print(f"{hardware()}")
+    print(
+        "ratios to mean, forward and forward + backward; speed-up of lae over the fastest eager peer, forward + backward;"
+    )
+    print("MiB that lae keeps for backward; the speed-up of lae compiled over the fastest eager peer")
     names = "  ".join(f"{name[:11]:>11}" for name in ("lae", *PEERS))
-    print(f"{'shape':14} {'layout':13} {'dtype':8} {'mode':8} {'t':7}  {names}  faster   kept", flush=True)
-    results = []
-    for case in cases(args.quick, args.t):
-        results.append(measure(case, args.rounds))
-        print(_row(results[-1]), flush=True)
-    report = {"hardware": hardware(), "rounds": args.rounds, "cases": results}
+    print(f"{'shape':14} {'layout':13} {'dtype':8} # {'t':4} {'is':7}  {names}   faster    kept  compiled", flush=True)
+    report: dict = {"hardware": hardware(), "rounds": args.rounds, "cases": []}
+    for case in cases(args):
+        report["cases"].append(measure(case, args.rounds, not (args.eager or args.quick)))
+        print(_row(report["cases"][-1]), flush=True)
+        _write(report, args.json)
     if args.resnet50:
-        report["resnet50"] = resnet50_step(max(2, args.rounds // 5))
-        print(f"ResNet-50 step at 224 px, lae / avg: {report['resnet50']['ratio']:.4f}")
-    if args.json:
-        text = json.dumps(report, indent=1)
-        if args.json == "-":
-            print(text)
-        else:
-            with open(args.json, "w") as file:
-                file.write(text + "\n")
+        report["resnet50"] = resnet50_step(max(3, args.rounds // 4))
+        print(f"ResNet-50 training step at 224 px, lae / avg: {report['resnet50']['ratio']:.4f}")
+        _write(report, args.json)
+    if args.json == "-":
+        print(json.dumps(report, indent=1))
     return 0
+
+
+def _write(report: dict, file: str | None) -> None:
+    """What is measured so far: a long run that is stopped loses nothing."""
+    if file and file != "-":
+        partial = Path(f"{file}.partial")
+        partial.write_text(json.dumps(report) + "\n")
+        partial.replace(file)

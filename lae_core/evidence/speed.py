@@ -1,0 +1,73 @@
+"""What `lae bench operator` recorded, as a table and as a figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
+PEERS = ("logsumexp", "logavgexp-pytorch", "timm LsePlus2d")
+# contender: colour and marker; ours is filled, eager and compiled share a colour
+_LOOK = {
+    "lae": ("#0178ef", "o"),
+    "lae, compiled": ("#0178ef", "*"),
+    "logsumexp": ("#2a2428", "s"),
+    "logsumexp, compiled": ("#2a2428", "P"),
+    "logavgexp-pytorch": ("#de790b", "^"),
+    "timm LsePlus2d": ("#9e0a5b", "v"),
+}
+
+
+def load(file: str | Path) -> tuple[pd.DataFrame, dict]:
+    """One row a case and contender, times as ratios to the mean's; and what was measured besides (hardware, ResNet-50)."""
+    report = json.loads(Path(file).read_text())
+    rows = []
+    for case in report.pop("cases"):
+        for name in case["both"]:
+            rows.append(
+                {
+                    "shape": "×".join(map(str, case["shape"])),
+                    **{key: case[key] for key in ("layout", "dtype", "temperature", "t", "threads")},
+                    "pool": name,
+                    "forward": case["forward"][name] / case["forward"]["mean"],
+                    "both": case["both"][name] / case["both"]["mean"],
+                    "kept": case["kept"].get(name.removesuffix(", compiled"), 0) / 2**20,
+                }
+            )
+    return pd.DataFrame(rows), report
+
+
+def speedups(frame: pd.DataFrame) -> pd.DataFrame:
+    """For each case, how many times faster than the fastest eager peer ours is, forward + backward, eager and compiled."""
+    keys = ["dtype", "layout", "shape", "threads", "t", "temperature"]
+    wide = frame.pivot_table(index=keys, columns="pool", values="both", sort=False)
+    fastest = wide[list(PEERS)].min(axis=1)
+    found = pd.DataFrame({"eager": fastest / wide["lae"]})
+    if "lae, compiled" in wide:
+        found["compiled"] = fastest / wide["lae, compiled"]
+    return found.reset_index()
+
+
+def ratio_figure(frame: pd.DataFrame) -> Figure:
+    """Forward + backward as multiples of the mean's, one line a shape, one panel for a fixed and one for a trained temperature."""
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True)
+    shapes = list(dict.fromkeys(frame["shape"]))
+    for axis, temperature in zip(axes, ("fixed", "trained"), strict=True):
+        part = frame[frame["temperature"] == temperature]
+        for pool, (colour, marker) in _LOOK.items():
+            ratios = part[part["pool"] == pool].set_index("shape")["both"]
+            if len(ratios):
+                face = colour if pool.startswith("lae") else "none"
+                places = [shapes.index(shape) for shape in ratios.index]
+                axis.plot(ratios, places, marker, color=colour, markerfacecolor=face, markersize=8, label=pool, linestyle="")
+        axis.axvline(1, color="grey", linewidth=1)
+        axis.set(title=f"{temperature} temperature", xlabel="time, as a multiple of the mean's", xscale="log")
+        axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
+        axis.minorticks_off()
+    axes[0].set_yticks(range(len(shapes)), shapes)
+    axes[0].invert_yaxis()
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
