@@ -156,10 +156,11 @@ def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
 
 def _stands(stamp: Path, html: Path, wanted: dict[str, str]) -> bool:
     """Whether the pages were rendered from just this, and are all there."""
-    if not stamp.is_file():
+    try:
+        made = json.loads(stamp.read_text(encoding="utf-8"))
+        return made["from"] == wanted and all((html / page).is_file() for page in made["pages"])
+    except (OSError, ValueError, KeyError):  # no stamp, or not one that this version wrote
         return False
-    made = json.loads(stamp.read_text(encoding="utf-8"))
-    return made["from"] == wanted and all((html / page).is_file() for page in made["pages"])
 
 
 def _fingerprint(root: Path, source: Path) -> dict[str, str]:
