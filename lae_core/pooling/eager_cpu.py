@@ -16,53 +16,57 @@ from lae_core.pooling.series import phi_by_looking
 Rows = tuple[Tensor, Tensor, Tensor, Tensor | None]
 
 
-def by_looking(top: Tensor, shifted: Tensor, t: Tensor, n: int, dims: tuple[int, ...], wants_t: bool) -> Rows:
-    """exp(u), its sum, L, and -dLAE/dt where asked for, from each row's m and z - m. Overwrites z - m."""
-    u = shifted.div_(t)
-    # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|, which is at least |m|
+def by_looking(z: Tensor, top: Tensor, t: Tensor, n: int, dims: tuple[int, ...], wants_t: bool) -> Rows:
+    """exp(u), its sum, L, and -dLAE/dt where asked for, with each row's maximum given."""
+    u = (z - top).div_(t)
+    # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|, at least |m|
     inexact = top.abs() < 0.5 * t
     if bool(inexact.all()):
-        narrow = _narrow(u, n, dims)
+        narrow = _narrow(u * 0.5 if wants_t else u.mul_(0.5), n, dims)
         if narrow is not None:
-            return *narrow, _falling(u, *narrow, n, dims) if wants_t else None
+            return *narrow, _falling(u, *narrow, False, dims) if wants_t else None
+        if not wants_t:
+            u = (z - top).div_(t)
     exp_u = torch.exp(u, out=None if wants_t or bool(inexact.any()) else u)
     total = exp_u.sum(dims, keepdim=True)
     log_mean = torch.log(total / n)
-    inexact &= log_mean > -1.0  # since -L <= (max z - min z) / t, max|z| is at least -t L / 2
-    if wants_t:
-        inexact |= (
-            log_mean > -1 / 32
-        )  # phi(u - L) would see an error of eps in L where u spreads by little more than that
-    excess = _repaired(total / n - 1, inexact, lambda rows, _: torch.expm1(rows), u, log_mean, dims)
-    log_mean = torch.where(inexact & (excess > -0.5), torch.log1p(excess), log_mean)
-    return exp_u, total, log_mean, _falling(u, exp_u, total, log_mean, n, dims) if wants_t else None
+    # since -L <= (max z - min z) / t, max|z| is at least -t L / 2; the gradient to t asks more of L where it is small
+    inexact = (inexact | wants_t) & (log_mean > -1.0)
+    excess = 2 * _repaired(total / (2 * n) - 0.5, inexact, lambda rows, _: _half_expm1(rows * 0.5), u, log_mean, dims)
+    inexact &= excess > -0.5
+    log_mean = torch.where(inexact, torch.log1p(excess), log_mean)
+    return exp_u, total, log_mean, _falling(u, exp_u, total, log_mean, ~inexact, dims) if wants_t else None
 
 
-def _narrow(u: Tensor, n: int, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor] | None:
-    """exp(u), its sum and L if t is large against the spread of every row, else None.
-
-    expm1(u) = 2 tanh(u/2) / (1 - tanh(u/2)) costs half of torch.expm1, and exp(u) falls off.
-    """
-    half = (u * 0.5).tanh_().reciprocal_().sub_(1.0).reciprocal_()
+def _narrow(half: Tensor, n: int, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor] | None:
+    """exp(u), its sum and L from u/2, if t is large against the spread of every row, else None. Overwrites u/2."""
+    half = _half_expm1(half)
     excess = half.sum(dims, keepdim=True) * (2 / n)
     if not bool((excess > -0.5).all()):
         return None
     return half.mul_(2.0).add_(1.0), n + n * excess, torch.log1p(excess)
 
 
-def _falling(u: Tensor, exp_u: Tensor, total: Tensor, log_mean: Tensor, n: int, dims: tuple[int, ...]) -> Tensor:
+def _half_expm1(half: Tensor) -> Tensor:
+    """expm1(u)/2 = T / (1 - T) with T = tanh(u/2), from u/2 and in place: half the cost of torch.expm1."""
+    return half.tanh_().reciprocal_().sub_(1.0).reciprocal_()
+
+
+def _falling(
+    u: Tensor, exp_u: Tensor, total: Tensor, log_mean: Tensor, rough: Tensor | bool, dims: tuple[int, ...]
+) -> Tensor:
     """-dLAE/dt = KL(weights || uniform) = sum(w u) - L, or mean phi(u - L) for rows where that difference cancels.
 
-    L - mean(u), the KL the other way round, is of the same size in ordinary rows, and tells beforehand if most will. Overwrites u.
+    Both terms are off by about eps |L|, and a rough L by eps more. Overwrites u.
     """
-    error = (0.5 - log_mean) / 16  # in units where eps of it is what the difference may be off by
-    cancels = ~(log_mean - u.sum(dims, keepdim=True) / n >= error)
+    least = (rough * 1.0 - log_mean) / 32
+    cancels = log_mean > -0.25  # in ordinary rows the KL is about a tenth of L^2: do not try if most rows will cancel
     if _most(cancels):
         simple = total
     else:
         simple = (exp_u * u).sum(dims, keepdim=True) / total - log_mean
-        cancels = ~(simple >= error)
-    return _repaired(simple, cancels, lambda rows, mean: phi_by_looking(rows.sub_(mean)), u, log_mean, dims)
+        cancels = ~(simple >= least)
+    return _repaired(simple, cancels, phi_by_looking, u, log_mean, dims)
 
 
 def _repaired(

@@ -122,11 +122,11 @@ class _LogAvgExp(torch.autograd.Function):
 def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, ...]:
     """Value, exp(u), its sum n exp(L), and falling = -dLAE/dt (where asked for) of every row."""
     n = _count(z, mask, dims, t.dtype)
-    top, shifted = _shift(z, mask, dims)
+    top, z = _top(z, mask, dims)
     if _may_look(z) and mask is None:
-        exp_u, total, log_mean, falling = by_looking(top, shifted, t, n, dims, wants_t)
+        exp_u, total, log_mean, falling = by_looking(z, top, t, n, dims, wants_t)
     else:
-        u = shifted / t
+        u = (z - top) / t
         exp_u = torch.exp(u)
         total, excess = _sum(exp_u, dims), _masked_mean(expm1(u, exp_u), mask, n, dims)
         narrow = (excess > -0.5) & (total > 0)
@@ -140,8 +140,9 @@ def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], w
 
 def _differentiable(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """The weights and -dLAE/dt again, from operations that autograd can differentiate further."""
-    top, shifted = _shift(z, mask, dims)
     n = _count(z, mask, dims, t.dtype)
+    top, z = _top(z, mask, dims)
+    shifted = z - top
     # an element at -inf, masked or not, would bring inf * 0 into the derivatives: a finite one stands in, with no weight
     absent = shifted.detach() == -math.inf
     u = torch.where(absent, 0.0, shifted) / t
@@ -152,13 +153,13 @@ def _differentiable(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, 
     return torch.where(absent, 0.0, torch.exp(delta) / n), falling
 
 
-def _shift(z: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The finite reference m of each row and z - m, in the precision of the computation; masked elements become -inf."""
+def _top(z: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The finite reference m of each row, in the precision of the computation, and z with -inf for what is masked."""
     if mask is not None:
         z = z.masked_fill(~mask, -math.inf)
     # an infinite or nan maximum would turn every u of its row into nan: centre such a row at 0
-    top = z.detach().amax(dims, keepdim=True).to(_work_dtype(z)).nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    return top, z - top
+    top = z.detach().amax(dims, keepdim=True).to(_work_dtype(z))
+    return top.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0), z
 
 
 def _count(z: Tensor, mask: Tensor | None, dims: tuple[int, ...], dtype: torch.dtype) -> int | Tensor:

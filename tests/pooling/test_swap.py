@@ -65,13 +65,13 @@ def settle(model: nn.Module) -> None:
 
 def check_swap(model: nn.Module, image: torch.Tensor) -> None:
     """Shape kept, output changed, gradient reaches log t, and the state_dict makes the round trip."""
+    fresh = swap_global_pool(copy.deepcopy(model), SPEC)
     model.eval()
     settle(model)
     with torch.no_grad():
         model(image)
         model.eval()
         before = model(image)
-    fresh = copy.deepcopy(model)
     assert swap_global_pool(model, SPEC) is model
     pool = the_pool(model)
     after = model(image)
@@ -79,10 +79,9 @@ def check_swap(model: nn.Module, image: torch.Tensor) -> None:
     assert not torch.equal(after, before), "the output did not change"
     after.square().sum().backward()
     assert pool.log_t.grad is not None and pool.log_t.grad.abs().sum() > 0, "no gradient at log t"
-    swap_global_pool(fresh, SPEC)
     with torch.no_grad():
         pool.log_t += 0.5
-        fresh.load_state_dict(model.state_dict())
+        fresh.eval().load_state_dict(model.state_dict())
         torch.testing.assert_close(fresh(image), model(image))
 
 
