@@ -37,7 +37,7 @@ from lae_core.book.progress import Progress
 
 PACKAGE = Path(lae_core.__file__).resolve().parent
 KEPT = 6  # executions of one notebook: a few profiles, and what they were before the last edit
-_FORMAT = "1"  # raise when execute.py changes what an executed notebook looks like
+_FORMAT = "2"  # raise when execute.py changes what an executed notebook looks like
 
 
 @dataclass(frozen=True)

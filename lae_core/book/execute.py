@@ -179,6 +179,8 @@ def _kernel_environment(root: Path, scratch: Path) -> Iterator[None]:
         "PYTHONSTARTUP": str(_STARTUP),
         "PLOTLY_RENDERER": "plotly_mimetype",
         "PYTHONHASHSEED": "0",
+        # Libraries that ask tqdm for a bar of widgets get one of text, which is what we want.
+        "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:IProgress not found"])),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     threads = {name: os.environ.get(name, "1") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
