@@ -10,7 +10,6 @@ import argparse
 import itertools
 import json
 import math
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from lae_core.pooling import logavgexp
+from lae_core.training.provenance import provenance
 
 SHAPES = ((64, 512, 8, 8), (64, 2048, 8, 8), (64, 128, 28, 28), (8, 64, 112, 112))
 COMPILED = ("mean", "lae", "logsumexp")
@@ -169,24 +169,16 @@ def _row(result: dict) -> str:
     return "  ".join(cells)
 
 
-def hardware() -> dict:
-    """What the numbers were measured on."""
-    return {
-        "cpu": platform.processor() or platform.machine(),
-        "capability": torch.backends.cpu.get_cpu_capability(),
-        "torch": torch.__version__,
-    }
-
-
 def main(args: argparse.Namespace) -> int:
-    print(f"{hardware()}")
+    where = provenance()
+    print(f"{where['cpu']}, {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}")
     print(
         "ratios to mean, forward and forward + backward; speed-up of lae over the fastest eager peer, forward + backward;"
     )
     print("MiB that lae keeps for backward; the speed-up of lae compiled over the fastest eager peer")
     names = "  ".join(f"{name[:11]:>11}" for name in ("lae", *PEERS))
     print(f"{'shape':14} {'layout':13} {'dtype':8} # {'t':4} {'is':7}  {names}   faster    kept  compiled", flush=True)
-    report: dict = {"hardware": hardware(), "rounds": args.rounds, "cases": []}
+    report: dict = {"provenance": where, "rounds": args.rounds, "cases": []}
     for case in cases(args):
         report["cases"].append(measure(case, args.rounds, not (args.eager or args.quick)))
         print(_row(report["cases"][-1]), flush=True)
