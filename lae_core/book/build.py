@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -92,6 +93,24 @@ def stage_pages(root: Path, source: Path, profile: str, executed: dict[str, Exec
     stage = Stage(root, source, profile, executed)
     for generate in GENERATORS:
         generate(stage)
+    for page in source.rglob("*.md"):
+        page.write_text(_link_to_executed(page.read_text(encoding="utf-8"), page.parent), encoding="utf-8")
+    for path in source.rglob("*.ipynb"):
+        page = nbformat.read(path, as_version=4)
+        for cell in page.cells:
+            if cell.cell_type == "markdown":
+                cell.source = _link_to_executed(cell.source, path.parent)
+        nbformat.write(page, path)
+
+
+def _link_to_executed(text: str, folder: Path) -> str:
+    """Links name the text file, as in the repository; what is staged of a notebook is its execution."""
+
+    def suffix(match: re.Match[str]) -> str:
+        executed = (folder / f"{match['path']}.ipynb").is_file()
+        return f"]({match['path']}{'.ipynb' if executed else '.md'}"
+
+    return re.sub(r"\]\((?P<path>[^)\s#:]+)\.md(?=[)#])", suffix, text)
 
 
 def render(root: Path, source: Path, html: Path, profile: str) -> None:

@@ -21,7 +21,9 @@ def write(stage: Stage) -> None:
     """Write `book/run_times.md` into the staged tree."""
     records = {name: done.metadata for name, done in stage.executed.items()}
     lines = [_HEAD, f"They ran at the profile `{stage.profile}`, each by"]
-    lines += [f"`lae run notebooks/PART/NAME.md --profile {stage.profile}`; the foot of each page has its own command.\n"]
+    lines += [
+        f"`lae run notebooks/PART/NAME.md --profile {stage.profile}`; the foot of each page has its own command.\n"
+    ]
     lines += ["```{list-table} Executed notebooks", ":name: tab-run-times", ":header-rows: 1", ""]
     lines += _row("notebook", "seconds", "executed (UTC)", "commit", "hardware")
     for name, record in records.items():

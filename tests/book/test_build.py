@@ -29,6 +29,7 @@ def small_book(project, monkeypatch):
     shutil.copy(REPO / "_config.yml", project.root / "_config.yml")
     shutil.copytree(REPO / "book" / "_static", project.root / "book" / "_static")
     project.write("book/references.bib", "")
+    project.write("book/intro.md", "# A small book\n\nIt has [one chapter](../notebooks/part/one.md).\n")
     project.notebook("part/one", "depth: int = 3  # blocks", "print(f'depth is {depth}')")
     monkeypatch.setattr(build, "GENERATORS", [])
     return project
@@ -48,6 +49,10 @@ def test_book_is_built_once_and_again_only_when_something_changed(small_book, ca
     page = (output / "html" / "notebooks" / "part" / "one.html").read_text()
     assert "depth is 5" in page and "<dt>profile</dt><dd>smoke</dd>" in page
     assert "lae run notebooks/part/one.md --profile smoke" in page
+    assert (
+        '<a class="reference internal" href="../notebooks/part/one.html">'
+        in (output / "html" / "book" / "intro.html").read_text()
+    )
     assert "book/intro.html" in (output / "html" / "index.html").read_text()
     download = output / "html" / "_sources" / "notebooks" / "part" / "one.ipynb"
     assert "../../_sources/notebooks/part/one.ipynb" in page
