@@ -26,7 +26,7 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op.add_argument("--eager", action="store_true", help="leave out compiled code, which takes minutes to compile")
     op.add_argument("--quick", action="store_true", help="one shape, float32, eager only")
     op.add_argument("--resnet50", action="store_true", help="also time a ResNet-50 training step at 224 px")
-    op.add_argument("--json", metavar="FILE", help="write the table to FILE as JSON ('-' for the screen)")
+    op.add_argument("--json", metavar="FILE", help="write to FILE as JSON, or add to it ('-': the screen)")
     op.set_defaults(run=_bench_operator)
     tr = kinds.add_parser("training", help="our loop and augmentation against plain PyTorch, torchvision and timm")
     tr.add_argument("--data", default="digits", metavar="NAME", help="digits (default), cifar10 or cifar100")

@@ -7,13 +7,15 @@ rounds counts. Each gets a gradient that differs from element to element, as it 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -93,17 +95,17 @@ def measure(case: Case, rounds: int, compiled: bool) -> dict:
     if compiled:
         torch._dynamo.reset()
         for name in COMPILED:
-            pools[f"{name}, compiled"] = torch.compile(pools[name], fullgraph=True, dynamic=False)
+            pools[f"{name}, compiled"] = cast(nn.Module, torch.compile(pools[name], fullgraph=True, dynamic=False))
     grad = torch.randn(case.shape[:2]).to(z.dtype)
     forward, both = dict.fromkeys(pools, math.inf), dict.fromkeys(pools, math.inf)
     for _ in range(rounds + 1):  # in the first round everything warms up, and compiles
         for name, pool in pools.items():
             # one graph is compiled for training; its forward half stands for forward
             with torch.set_grad_enabled("compiled" in name):
-                forward[name] = min(forward[name], _seconds(lambda pool=pool: pool(z)))
+                forward[name] = min(forward[name], _seconds(functools.partial(pool, z)))
         for name, pool in pools.items():
             leaves = [z, *pool.parameters()]
-            both[name] = min(both[name], _seconds(lambda pool=pool, leaves=leaves: _step(pool, leaves, grad)))
+            both[name] = min(both[name], _seconds(functools.partial(_step, pool, leaves, grad)))
     return {**asdict(case), "forward": forward, "both": both, "kept": kept}
 
 
@@ -151,7 +153,7 @@ def resnet50_step(rounds: int, batch: int = 8) -> dict:
     best = dict.fromkeys(models, math.inf)
     for _ in range(rounds + 1):
         for name in models:
-            best[name] = min(best[name], _seconds(lambda name=name: step(name)))
+            best[name] = min(best[name], _seconds(functools.partial(step, name)))
     return {"batch": batch, "seconds": best, "ratio": best["lae(t0=4, train=one)"] / best["avg"]}
 
 
@@ -179,22 +181,36 @@ def main(args: argparse.Namespace) -> int:
     names = "  ".join(f"{name[:11]:>11}" for name in ("lae", *PEERS))
     print(f"{'shape':14} {'layout':13} {'dtype':8} # {'t':4} {'is':7}  {names}   faster    kept  compiled", flush=True)
     report: dict = {"provenance": where, "rounds": args.rounds, "cases": []}
+    earlier = _earlier(args.json, where)
     for case in cases(args):
         report["cases"].append(measure(case, args.rounds, not (args.eager or args.quick)))
         print(_row(report["cases"][-1]), flush=True)
-        _write(report, args.json)
+        _write(earlier, report, args.json)
     if args.resnet50:
         report["resnet50"] = resnet50_step(max(3, args.rounds // 4))
         print(f"ResNet-50 training step at 224 px, lae / avg: {report['resnet50']['ratio']:.4f}")
-        _write(report, args.json)
+        _write(earlier, report, args.json)
     if args.json == "-":
         print(json.dumps(report, indent=1))
     return 0
 
 
-def _write(report: dict, file: str | None) -> None:
+def _earlier(file: str | None, where: dict) -> dict:
+    """What FILE holds already from this machine and commit: a second call with other options adds to it."""
+    if not file or file == "-" or not Path(file).exists():
+        return {"cases": []}
+    report = json.loads(Path(file).read_text())
+    same = all(report["provenance"][key] == where[key] for key in ("commit", "cpu", "versions"))
+    return report if same else {"cases": []}
+
+
+def _write(earlier: dict, report: dict, file: str | None) -> None:
     """What is measured so far: a long run that is stopped loses nothing."""
     if file and file != "-":
+        known = {
+            tuple(str(case[field.name]) for field in fields(Case)): case
+            for case in [*earlier["cases"], *report["cases"]]
+        }
         partial = Path(f"{file}.partial")
-        partial.write_text(json.dumps(report) + "\n")
+        partial.write_text(json.dumps({**earlier, **report, "cases": list(known.values())}) + "\n")
         partial.replace(file)

@@ -73,7 +73,7 @@ def redecide(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     frame["low"], frame["high"] = [i.low for i in intervals], [i.high for i in intervals]
     sides = "one-sided" if "one-sided" in (table.test or "") else "two-sided"
     groups = list(table.bold_over) if table.bold_over else ["column"]
-    decided = {}
+    decided: dict[str, bool] = {}
     for _, members in frame.groupby(groups, sort=False):
         named = {str(index): summary for index, summary in members["summary"].items()}
         decided |= bold(named, better=table.better, test="welch", alternative=sides, alpha=ALPHA)  # type: ignore[arg-type]

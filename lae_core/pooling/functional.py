@@ -123,7 +123,7 @@ def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], w
     """Value, exp(u), its sum n exp(L), and falling = -dLAE/dt (where asked for) of every row."""
     n = _count(z, mask, dims, t.dtype)
     top, z = _top(z, mask, dims)
-    if _may_look(z) and mask is None:
+    if _may_look(z) and isinstance(n, int):
         exp_u, total, log_mean, falling = by_looking(z, top, t, n, dims, wants_t)
     else:
         u = (z - top) / t

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
 
 from lae_core.pooling import modules
+from lae_core.pooling.modules import GlobalPool
 
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 _POSITIVE = "a positive number"
@@ -91,7 +91,7 @@ class PoolSpec:
         return f"{self.name}({inside})"
 
 
-def make_pool(spec: str | PoolSpec, channels: int, flatten: bool = True) -> nn.Module:
+def make_pool(spec: str | PoolSpec, channels: int, flatten: bool = True) -> GlobalPool:
     """The pool that `spec` names, for inputs with so many channels.
 
     Example:
@@ -99,7 +99,7 @@ def make_pool(spec: str | PoolSpec, channels: int, flatten: bool = True) -> nn.M
         LAEPool(t=4, trained)
     """
     spec = PoolSpec.parse(spec)
-    shared = {"flatten": flatten, "dtype": _DTYPES.get(spec["dtype"])}
+    shared: dict[str, Any] = {"flatten": flatten, "dtype": _DTYPES.get(spec["dtype"])}
     train = spec["train"] if "train" in _GRAMMAR[spec.name] else "no"
     per_channel = channels if train in ("channel", "context-channel") else None
     match spec.name:

@@ -45,7 +45,7 @@ def swap_global_pool(model: nn.Module, spec: str | PoolSpec) -> nn.Module:
         model.set_submodule(site.module, replacement)
         if hasattr(model, "reset_classifier"):
             object.__setattr__(model, "reset_classifier", _ResetClassifier(model, site.module))
-    else:
+    elif site.producer is not None:
         setattr(model, _ATTRIBUTE, pool)
         model.get_submodule(site.producer).register_forward_hook(_PoolAfter(pool, site))
     return model
@@ -87,7 +87,8 @@ class _ResetClassifier:
 
     def __call__(self, num_classes: int, *args: Any, **kwargs: Any) -> None:
         pool = self.model.get_submodule(self.path)
-        type(self.model).reset_classifier(self.model, num_classes, *args, **kwargs)
+        reset: Any = type(self.model).reset_classifier  # type: ignore[attr-defined]
+        reset(self.model, num_classes, *args, **kwargs)
         asked_for_another = any(value is not None for value in (*args, kwargs.get("global_pool")))
         if not asked_for_another:
             self.model.set_submodule(self.path, pool)
