@@ -49,7 +49,8 @@ def measure(runs: int, trivial_runs: int, rounds: int) -> dict[str, Any]:
         for turn in range(rounds):
             for workers, times in seconds.items():
                 times.append(_timed(configs, workers, None, Path(place) / f"{workers}-{turn}"))
-        kept = [[record.result for record in RunStore(f"{place}/{workers}-0")] for workers in seconds]
+        records = {workers: list(RunStore(f"{place}/{workers}-0")) for workers in seconds}
+        cpu = {workers: sum(r.provenance["cpu_seconds"] for r in kept) / runs for workers, kept in records.items()}
         one, two = min(seconds[1]), min(seconds[2])
         many = [RunConfig(seed=seed) for seed in range(trivial_runs)]
         all_trivial = _timed(many, 2, trivial, Path(place) / "trivial")
@@ -62,7 +63,9 @@ def measure(runs: int, trivial_runs: int, rounds: int) -> dict[str, Any]:
         "seconds_two_workers": two,
         "speedup": one / two,
         "rounds": rounds,
-        "records_equal": kept[0] == kept[1],
+        "records_equal": [r.result for r in records[1]] == [r.result for r in records[2]],
+        # What two workers cost each other in caches and memory, whatever else the machine does.
+        "cpu_seconds_per_run": {"one_worker": cpu[1], "two_workers": cpu[2]},
         "trivial_runs": trivial_runs,
         "overhead_seconds_per_run": all_trivial / trivial_runs,
         "resume_seconds_per_run": again / trivial_runs,
@@ -76,6 +79,9 @@ def main(args: argparse.Namespace) -> int:
     print(f"{found['runs']} trainings on one worker  {found['seconds_one_worker']:7.1f} s")
     print(f"{found['runs']} trainings on two workers {found['seconds_two_workers']:7.1f} s")
     print(f"speed-up {found['speedup']:.2f} (to reach: {SPEEDUP_WANTED}); records equal: {found['records_equal']}")
+    cpu = found["cpu_seconds_per_run"]
+    print(f"CPU time a training: {cpu['one_worker']:.2f} s on one worker, {cpu['two_workers']:.2f} s on two")
+    print(f"load of the machine at the end: {found['load']:.1f} on {found['provenance']['cores']} cores")
     overhead, resume = 1000 * found["overhead_seconds_per_run"], 1000 * found["resume_seconds_per_run"]
     wanted = f"to reach: under {1000 * OVERHEAD_WANTED:.0f} ms"
     print(f"{found['trivial_runs']} trivial runs: {overhead:.1f} ms each ({wanted})")

@@ -83,7 +83,7 @@ def execute(
 
 
 def _run_and_record(config: Config, store: RunStore, run: Run) -> Outcome:
-    key, clock = config.key(), time.perf_counter()
+    key, clock, cpu = config.key(), time.perf_counter(), time.process_time()
     try:
         result = run(config, checkpoint_dir=store.checkpoint_dir(key))
     except Exception as error:
@@ -94,7 +94,8 @@ def _run_and_record(config: Config, store: RunStore, run: Run) -> Outcome:
         return Outcome(key, "failed", text, trace)
     # What no two equal runs share goes to the record's origin, so that equal runs have equal results.
     origin = result.get("provenance") or provenance()
-    origin = origin | {"seconds": round(time.perf_counter() - clock, 3), "times": result.get("times", {})}
+    spent = {"seconds": round(time.perf_counter() - clock, 3), "cpu_seconds": round(time.process_time() - cpu, 3)}
+    origin = origin | spent | {"times": result.get("times", {})}
     apart = ("config", "key", "provenance", "times")
     store.put(config, {name: value for name, value in result.items() if name not in apart}, origin)
     return Outcome(key, "done")

@@ -31,7 +31,13 @@ def test_runs_what_is_missing_and_nothing_else(store, tmp_path):
     assert seeds(log) == [0, 1, 2, 3, 4]
     assert results(store) == undisturbed(toys(5))
     origin = store.get(Toy(seed=4)).provenance
-    assert origin["seconds"] >= 0 and origin["versions"]["torch"] and origin["threads"] >= 1 and "commit" in origin
+    assert (
+        origin["seconds"] >= 0
+        and origin["cpu_seconds"] >= 0
+        and origin["versions"]["torch"]
+        and origin["threads"] >= 1
+        and "commit" in origin
+    )
 
 
 def test_a_failing_run_stops_nothing_and_is_listed_with_its_config(store, capsys):
