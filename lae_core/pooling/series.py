@@ -14,8 +14,8 @@ def expm1(u: Tensor, exp_u: Tensor) -> Tensor:
     if not torch.compiler.is_compiling():
         return torch.expm1(u)
     near = u > -0.5
-    coefficients = _while_seen(lambda k: 1 / math.factorial(k), 1, 0.5, torch.finfo(u.dtype).eps)
-    return torch.where(near, _series(torch.where(near, u, 0.0), 1, coefficients), exp_u - 1)
+    coefficients = _while_seen(lambda k: 1 / math.factorial(k), 1, 0.5, 2 * torch.finfo(u.dtype).eps)
+    return torch.where(near, _series(u, 1, coefficients), exp_u - 1)
 
 
 def phi(x: Tensor) -> Tensor:
