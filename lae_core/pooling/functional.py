@@ -80,25 +80,24 @@ class _LogAvgExp(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         z, t, mask, ctx.dims, ctx.wants_t = inputs
-        _, exp_u, total, falling = output
-        ctx.mark_non_differentiable(exp_u, total, falling)
+        _, exp_u, inverse, falling = output
+        ctx.mark_non_differentiable(exp_u, inverse, falling)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, t, mask, exp_u, total, falling)
+        ctx.save_for_backward(z, t, mask, exp_u, inverse, falling)
 
     @staticmethod
     def backward(ctx, grad, *_):
-        z, t, mask, exp_u, total, falling = ctx.saved_tensors
+        z, t, mask, exp_u, inverse, falling = ctx.saved_tensors
         needs_z, needs_t = ctx.needs_input_grad[:2]
         if grad is None:
             return None, None, None, None, None
-        grad = grad.to(total.dtype)
+        grad = grad.to(inverse.dtype)
         # a second derivative is being prepared, or t's gradient was not foreseen
         if (torch.is_grad_enabled() and not torch.compiler.is_compiling()) or (needs_t and not ctx.wants_t):
             weights, falling = _differentiable(z, t, mask, ctx.dims)
             grad_z = grad * weights
         else:
-            # an empty row has total 0 and, by definition, no gradient
-            grad_z = exp_u * torch.where(total == 0, 0.0, grad / total) if needs_z else None
+            grad_z = exp_u * (grad * inverse) if needs_z else None
         return (
             grad_z.to(z.dtype) if needs_z else None,
             torch.where(grad == 0, 0.0, -grad * falling).sum_to_size(t.shape) if needs_t else None,
@@ -120,13 +119,15 @@ class _LogAvgExp(torch.autograd.Function):
 
 
 def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, ...]:
-    """Value, exp(u), its sum n exp(L), and falling = -dLAE/dt (where asked for) of every row."""
+    """Value, exp(u), the inverse of its sum, and falling = -dLAE/dt (where asked for) of every row."""
     n = _count(z, mask, dims, t.dtype)
     top, z = _top(z, mask, dims)
     if _may_look(z) and isinstance(n, int):
         exp_u, total, log_mean, falling = by_looking(z, top, t, n, dims, wants_t)
     else:
-        u = (z - top) / t
+        u = (z - top) * (
+            1 / t.clamp(min=torch.finfo(t.dtype).tiny)
+        )  # compiled code divides for every element otherwise
         exp_u = torch.exp(u)
         total, excess = _sum(exp_u, dims), _masked_mean(expm1(u, exp_u), mask, n, dims)
         narrow = (excess > -0.5) & (total > 0)
@@ -134,8 +135,9 @@ def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], w
         total = torch.where(narrow, n + n * excess, total)
         falling = _masked_mean(phi(u - log_mean), mask, n, dims) if wants_t else None
     value = top + t * log_mean
-    falling = value.new_empty(0) if falling is None else torch.where(total == 0, 0.0, falling)
-    return value.to(z.dtype), exp_u.to(z.dtype), total, falling
+    empty = total == 0  # no element counts: the value is -inf, and by definition there is no gradient
+    falling = value.new_empty(0) if falling is None else torch.where(empty, 0.0, falling)
+    return value.to(z.dtype), exp_u.to(z.dtype), torch.where(empty, 0.0, 1 / total), falling
 
 
 def _differentiable(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
