@@ -196,11 +196,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _earlier(file: str | None, where: dict) -> dict:
-    """What FILE holds already from this machine and commit: a second call with other options adds to it."""
+    """What FILE holds already from such a machine: a second call with other options adds to it."""
     if not file or file == "-" or not Path(file).exists():
         return {"cases": []}
     report = json.loads(Path(file).read_text())
-    same = all(report["provenance"][key] == where[key] for key in ("commit", "cpu", "versions"))
+    same = all(report["provenance"][key] == where[key] for key in ("cpu", "versions"))
     return report if same else {"cases": []}
 
 
