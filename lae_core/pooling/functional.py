@@ -176,7 +176,7 @@ def _masked_mean(x: Tensor, mask: Tensor | None, n: int | Tensor, dims: tuple[in
 
 def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     # eager torch adds in a tree, a compiler one by one: over a long row of like values that drifts
-    drifts = torch.compiler.is_compiling() and math.prod([x.shape[d] for d in dims]) > 4096
+    drifts = torch.compiler.is_compiling() and math.prod([x.shape[d] for d in dims]) > 512
     return x.sum(dims, keepdim=True, dtype=torch.float64 if drifts else None).to(x.dtype)
 
 
