@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import copy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeCopyMode, FakeTensorMode
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
@@ -34,9 +34,13 @@ def locate_global_pool(model: nn.Module) -> PoolSite:
     """The site of the last pool over all positions after which nothing spatial happens, or a ValueError that says why not."""
     failure: Exception | None = None
     for size in _input_sizes(model):
-        watch = _Watch(model)
+        # a copy without data: what a forward pass leaves behind in the model (cached biases, say) stays out of the original
+        with FakeTensorMode(allow_non_fake_inputs=True) as fake, FakeCopyMode(fake):
+            twin = copy.deepcopy(model).eval()
+        watch = _Watch(twin)
         try:
-            watch.run(torch.Size((2, *size)))
+            with fake:
+                watch.run(torch.Size((2, *size)))
         except Exception as error:  # this input size does not suit the model: try the next
             failure = error
             continue
@@ -67,24 +71,17 @@ class _Watch(TorchFunctionMode):
         self.found: dict[str, Any] | None = None
 
     def run(self, shape: torch.Size) -> None:
-        training = [module for module in self.model.modules() if module.training]
-        self.model.eval()
+        parameter = next(self.model.parameters())
+        hooks = (
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        )
         try:
-            with ExitStack() as stack:
-                stack.enter_context(torch.no_grad())
-                stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-                for handle in (
-                    register_module_forward_pre_hook(self._enter),
-                    register_module_forward_hook(self._leave, always_call=True),
-                ):
-                    stack.callback(handle.remove)
-                parameter = next(self.model.parameters())
-                image = torch.empty(shape, dtype=parameter.dtype, device=parameter.device)
-                with self:
-                    self.model(image)
+            with torch.no_grad(), self:
+                self.model(torch.empty(shape, dtype=parameter.dtype, device=parameter.device))
         finally:
-            for module in training:
-                module.training = True
+            for hook in hooks:
+                hook.remove()
 
     def _enter(self, module: nn.Module, inputs: tuple) -> None:
         self.stack.append(module)
