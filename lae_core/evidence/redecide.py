@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from lae_core.evidence.paper import DATA_LABELS, Table, tables
-from lae_core.evidence.stats import Summary, bold, difference_interval, holm, mean_interval, welch
+from lae_core.evidence.stats import BoldEntry, Summary, bold, difference_interval, holm, mean_interval, welch
 
 ALPHA = 0.05
 
@@ -73,7 +73,7 @@ def redecide(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     frame["low"], frame["high"] = [i.low for i in intervals], [i.high for i in intervals]
     sides = "one-sided" if "one-sided" in (table.test or "") else "two-sided"
     groups = list(table.bold_over) if table.bold_over else ["column"]
-    decided: dict[str, bool] = {}
+    decided: dict[str, BoldEntry] = {}
     for _, members in frame.groupby(groups, sort=False):
         named = {str(index): summary for index, summary in members["summary"].items()}
         decided |= bold(named, better=table.better, test="welch", alternative=sides, alpha=ALPHA)  # type: ignore[arg-type]
