@@ -1,0 +1,114 @@
+"""Two arms with the same seeds, compared run by run, and the words for what came out.
+
+Every claim that the experiments decide rests on these comparisons. Their rule was fixed before the runs: a difference
+counts where the paired t test, corrected by Holm over the comparisons of one claim, has p < 0.05; two arms are the same
+where the 90 % interval of their difference lies within a margin that was named beforehand; anything else is undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy import stats as sps
+
+from lae_core.evidence.stats import Interval, holm, mean_interval
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """mean(a − b) over seeds. `outcome` is higher, lower, same or undecided: how a stands to b."""
+
+    name: str
+    n: int
+    difference: float
+    sd: float
+    interval: Interval
+    pvalue: float
+    corrected: float
+    outcome: str
+
+    @property
+    def settled(self) -> bool:
+        return self.outcome != "undecided"
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """Pairs at which a difference of the size seen would be found four times in five; None if none was seen."""
+        return pairs_needed(self.difference, self.sd) if self.difference and self.sd else None
+
+    def __str__(self) -> str:
+        i = self.interval
+        return f"{self.name}: {self.difference:+.1f} ({i.low:+.1f} to {i.high:+.1f}, p = {self.corrected:.2g}): {self.outcome}"
+
+
+def compare(
+    pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, margin: float | None = None
+) -> dict[str, Comparison]:
+    """Compare each pair of samples (a, b), whose k-th entries share a seed; Holm corrects over all pairs given.
+
+    `margin`, in the samples' unit, is how far apart arms may lie that count as the same; without one none do.
+    """
+    raw = {name: _paired(name, a, b) for name, (a, b) in pairs.items()}
+    corrected = dict(zip(raw, holm([c.pvalue for c in raw.values()]), strict=True))
+    return {name: _decided(replace(c, corrected=corrected[name]), margin) for name, c in raw.items()}
+
+
+def _paired(name: str, a: Sequence[float], b: Sequence[float]) -> Comparison:
+    if len(a) != len(b) or len(a) < 2:
+        raise ValueError(f"{name}: {len(a)} and {len(b)} results: expected the same number, at least 2")
+    d = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
+    if not np.isfinite(d).all():
+        raise ValueError(f"{name}: some results are not finite; decide first what such a run counts as")
+    mean, sd = float(d.mean()), float(d.std(ddof=1))
+    if sd == 0:
+        p = 1.0 if mean == 0 else 0.0
+    else:
+        p = float(2 * sps.t.sf(abs(mean) / (sd / math.sqrt(len(d))), len(d) - 1))
+    return Comparison(name, len(d), mean, sd, mean_interval(d), p, p, "undecided")
+
+
+def _decided(c: Comparison, margin: float | None) -> Comparison:
+    if c.corrected < ALPHA:
+        return replace(c, outcome="higher" if c.difference > 0 else "lower")
+    half = float(sps.t.ppf(1 - ALPHA, c.n - 1)) * c.sd / math.sqrt(c.n)
+    if margin is not None and abs(c.difference) + half < margin:
+        return replace(c, outcome="same")
+    return c
+
+
+def pairs_needed(difference: float, sd: float, *, power: float = 0.8) -> int:
+    """Pairs at which a paired t test at the 5 % level finds such a difference with this probability."""
+    if not difference or not sd > 0:
+        raise ValueError(f"difference={difference}, sd={sd}: expected a difference, and a deviation above 0")
+    n = 2
+    while paired_power(difference, sd, n) < power and n < 10**6:
+        n += max(1, n // 50)
+    return n
+
+
+def paired_power(difference: float, sd: float, n: int) -> float:
+    """The chance that a paired t test of n pairs, whose differences have deviation sd, finds a true difference."""
+    critical, shift = sps.t.ppf(1 - ALPHA / 2, n - 1), abs(difference) / sd * math.sqrt(n)
+    return float(sps.nct.sf(critical, n - 1, shift) + sps.nct.cdf(-critical, n - 1, shift))
+
+
+def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
+    """One row a comparison, for `show`; where undecided, with the seeds that would settle a difference of that size."""
+    return pd.DataFrame(
+        {
+            "comparison": c.name,
+            "n": c.n,
+            "difference": f"{c.difference:+.2f}",
+            "95 % interval": f"{c.interval.low:+.2f} to {c.interval.high:+.2f}",
+            "p (Holm)": f"{c.corrected:.2g}",
+            "outcome": c.outcome,
+            "seeds to settle it": "–" if c.settled or c.seeds_needed is None else str(c.seeds_needed),
+        }
+        for c in comparisons.values()
+    )

@@ -1,0 +1,50 @@
+"""The arms of an experiment: configs that are compared, each run with the same seeds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from lae_core.runs.export import export, read_export, recorded
+from lae_core.runs.records import Record, RunStore
+from lae_core.runs.sweep import sweep
+
+if TYPE_CHECKING:
+    from lae_core.training.config import RunConfig
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def gather(
+    arms: Mapping[Name, RunConfig], *, seeds: int, record: str, save: str = "", where: str | None = None
+) -> dict[Name, list[Record]]:
+    """The records of each arm for the seeds 0, 1, …, in that order.
+
+    They are read from the file `record`; what it lacks is an error that says how to train it. Where `record` is empty
+    they are trained, by a sweep into the store `$LAE_RUNS` (else `runs/`), so that starting again resumes; `save` then
+    names a file that they are added to.
+    """
+    if seeds < 2:
+        raise ValueError(f"seeds={seeds}: give at least 2, since one run says nothing of its spread")
+    planned = {name: [config.replace(seed=seed) for seed in range(seeds)] for name, config in arms.items()}
+    everything = [config for configs in planned.values() for config in configs]
+    if record:
+        fill = f'this notebook by `lae run`, with -p record "" -p save {record}'
+        found = {r.key: r for r in recorded(everything, record, sweep=fill)}
+    else:
+        found = _trained(everything, where)
+        if save:
+            kept = read_export(save) if Path(save).exists() else []
+            export([*kept, *found.values()], save, experiment=Path(save).stem)
+    return {name: [found[config.key()] for config in configs] for name, configs in planned.items()}
+
+
+def _trained(configs: list[RunConfig], where: str | None) -> dict[str, Record]:
+    store = RunStore(os.environ.get("LAE_RUNS", "runs"))
+    report = sweep(configs, store=store, where=where)
+    if report.failures:
+        first = report.failures[0]
+        raise RuntimeError(f"{len(report.failures)} of {len(configs)} runs failed, the first with {first.error}")
+    return {record.key: record for record in store.select(configs)}
