@@ -16,7 +16,7 @@ $(STAMP): pyproject.toml constraints.txt
 test: env ## unit and property tests, every notebook at smoke, the book in a browser (under 10 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long"
 
-check: env ## the long tests as well: all models, kill matrix, real data, SLURM
+check: env ## the long tests as well: all models, kill matrix, real data, clean install, SLURM
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 book: env ## execute what is stale and build _build/html/index.html
@@ -24,6 +24,7 @@ book: env ## execute what is stale and build _build/html/index.html
 
 lint: env ## style and types
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy lae_core
 
 clean: ## remove built pages and caches, keep the environment

@@ -1,4 +1,7 @@
-"""The `lae` command. Each subcommand imports what it needs when it is called, so that `lae --help` is instant."""
+"""The `lae` command. Each subcommand imports what it needs when it is called, so that `lae --help` is instant.
+
+What needs more than torch names its `extra`; where that is not installed, the command says so in one line.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op.add_argument("--quick", action="store_true", help="one shape, float32, eager only")
     op.add_argument("--resnet50", action="store_true", help="also time a ResNet-50 training step at 224 px")
     op.add_argument("--json", metavar="FILE", help="write to FILE as JSON, or add to it ('-': the screen)")
-    op.set_defaults(run=_bench_operator)
+    op.set_defaults(run=_bench_operator, extra="peers")
     tr = kinds.add_parser("training", help="our loop and augmentation against plain PyTorch, torchvision and timm")
     tr.add_argument("--data", default="digits", metavar="NAME", help="digits (default), cifar10 or cifar100")
     tr.add_argument("--rounds", type=int, default=8, help="interleaved rounds; the best of them counts (default 8)")
@@ -39,13 +42,13 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     tr.add_argument("--subset", type=int, metavar="N", help="pictures that each of its runs trains on (default all)")
     tr.add_argument("--full-epochs", type=int, default=2, help="of a pair on all pictures; 0 for none (default 2)")
     tr.add_argument("--json", metavar="FILE", help="also write the results to FILE")
-    tr.set_defaults(run=_bench_training)
+    tr.set_defaults(run=_bench_training, extra="models,peers")
     sw = kinds.add_parser("sweep", help="speed-up of two workers over one, and the overhead of a run")
     sw.add_argument("--runs", type=int, default=16, help="training runs for the speed-up (default 16)")
     sw.add_argument("--rounds", type=int, default=2, help="turns of one and two workers; the best of each (default 2)")
     sw.add_argument("--trivial", type=int, default=1000, help="trivial runs for the overhead (default 1000)")
     sw.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
-    sw.set_defaults(run=_bench_sweep)
+    sw.set_defaults(run=_bench_sweep, extra="scale")
 
 
 def _bench_training(args: argparse.Namespace) -> int:
@@ -88,7 +91,7 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
     sweep.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a field of all runs")
     sweep.add_argument("--export", metavar="FILE", help="then write the plan's records to one text file")
     sweep.add_argument("--dry-run", action="store_true", help="only list what would run")
-    sweep.set_defaults(run=_sweep)
+    sweep.set_defaults(run=_sweep, extra="scale")
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
@@ -107,13 +110,13 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         help="set one parameter (repeat for more); `lae params NOTEBOOK` lists them",
     )
     run.add_argument("--output", metavar="F", help="executed notebook to write (default _build/runs/part/name.ipynb)")
-    run.set_defaults(run=lambda args: _book_commands().run(args))
+    run.set_defaults(run=lambda args: _book_commands().run(args), extra="book")
 
 
 def _add_params(commands: argparse._SubParsersAction) -> None:
     params = commands.add_parser("params", help="list a notebook's parameters and their values in each profile")
     params.add_argument("notebook", metavar="NOTEBOOK", help="as for `lae run`")
-    params.set_defaults(run=lambda args: _book_commands().params(args))
+    params.set_defaults(run=lambda args: _book_commands().params(args), extra="book")
 
 
 def _add_book(commands: argparse._SubParsersAction) -> None:
@@ -121,7 +124,7 @@ def _add_book(commands: argparse._SubParsersAction) -> None:
     book.add_argument("--profile", default="cpu", metavar="P", help="smoke, cpu (default) or paper")
     book.add_argument("--force", action="store_true", help="execute every notebook again, whatever the cache holds")
     book.add_argument("--output", metavar="DIR", help="build under DIR (default _build; the pages are in DIR/html)")
-    book.set_defaults(run=lambda args: _book_commands().book(args))
+    book.set_defaults(run=lambda args: _book_commands().book(args), extra="book")
 
 
 def _add_doctor(commands: argparse._SubParsersAction) -> None:
@@ -156,7 +159,7 @@ def _add_data(commands: argparse._SubParsersAction) -> None:
     data.add_argument("names", nargs="*", metavar="NAME", help="cifar10, cifar100, imagewoof-160, …; none lists all")
     data.add_argument("--from", dest="folder", metavar="FOLDER", help="look in this folder first for a copy by hand")
     data.add_argument("--again", action="store_true", help="fetch again what is there already")
-    data.set_defaults(run=_data)
+    data.set_defaults(run=_data, extra="models")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -177,7 +180,15 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
-    return args.run(args)
+    try:
+        return args.run(args)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").split(".")[0]
+        if "extra" not in args or missing in ("", "lae_core"):
+            raise
+        name = " ".join(["lae", args.command, *([args.kind] if "kind" in args else [])])
+        print(f"{name}: {missing} is not installed: pip install 'lae[{args.extra}]'", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

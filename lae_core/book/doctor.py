@@ -19,6 +19,7 @@ from lae_core.training.provenance import cpu
 
 _NEEDED = (3, 11)
 _ROOMY = 10e9  # bytes: the environment is 7 GB
+_EXTRAS = {"models": ("torchvision",), "scale": ("distributed",), "book": ("jupyter-book", "papermill", "jupytext")}
 _DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 OK, NOTE, BAD = "ok", "--", "!!"
@@ -37,15 +38,20 @@ def _software() -> Iterator[Line]:
     good = sys.version_info >= _NEEDED
     needs = "" if good else f", {'.'.join(map(str, _NEEDED))} or newer is needed"
     yield OK if good else BAD, "Python", platform.python_version() + needs
-    pins = _pins()
-    for name in ("torch", "torchvision", "jupyter-book", "papermill", "jupytext"):
-        try:
-            found = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            yield BAD, name, "not installed: `make env`"
-            continue
-        same = pins.get(name, found) == found.split("+")[0]
-        yield OK if same else NOTE, name, found if same else f"{found}, the book is made with {pins[name]}"
+    yield _installed("torch")
+    for extra, names in _EXTRAS.items():
+        for name in names:
+            try:
+                yield _installed(name)
+            except metadata.PackageNotFoundError:
+                yield NOTE, name, f"not installed, the operator does not need it: pip install 'lae[{extra}]'"
+
+
+def _installed(name: str) -> Line:
+    found = metadata.version(name)
+    pinned = _pins().get(name, found)
+    same = pinned == found.split("+")[0]
+    return OK if same else NOTE, name, found if same else f"{found}, the book is made with {pinned}"
 
 
 def _pins() -> dict[str, str]:
@@ -88,8 +94,12 @@ def _works(device: str, dtype: torch.dtype) -> bool:
 
 
 def _data_sets() -> Iterator[Line]:
-    from lae_core.training.data import data_root, load
-    from lae_core.training.datasets import DATASETS
+    try:
+        from lae_core.training.data import data_root, load
+        from lae_core.training.datasets import DATASETS
+    except ModuleNotFoundError as error:
+        yield NOTE, "data sets", f"not looked at, {error.name} is not installed: pip install 'lae[models]'"
+        return
 
     for name, spec in DATASETS.items():
         try:

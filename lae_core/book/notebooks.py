@@ -14,11 +14,10 @@ import tokenize
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jupytext
-import yaml
-from nbformat import NotebookNode
+if TYPE_CHECKING:  # `lae doctor` finds the checkout with this module where torch alone is installed
+    from nbformat import NotebookNode
 
 PROFILES = ("smoke", "cpu", "paper")
 TYPES = ("int", "float", "str", "bool", "list[int]", "list[float]", "list[str]")
@@ -111,6 +110,8 @@ class Notebook:
         return self.path.read_text(encoding="utf-8")
 
     def read(self) -> NotebookNode:
+        import jupytext
+
         return jupytext.reads(self.text, fmt="md:myst")
 
     @cached_property
@@ -139,6 +140,8 @@ class Notebook:
         file = self.root / "ci" / "profiles" / profile / f"{self.name}.yml"
         if not file.is_file():
             return {}
+        import yaml
+
         shown = file.relative_to(self.root).as_posix()
         values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
         if not isinstance(values, dict):

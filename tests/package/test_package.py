@@ -1,0 +1,267 @@
+"""What a stranger installs: requirements that are true, a wheel that works with torch alone, files that say who and what."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+
+import lae_core
+
+REPO = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+BIN = Path(sys.executable).parent
+OWNERS = metadata.packages_distributions()
+# The extra that brings what a room imports. A bench may also use the peers, and evidence is what the book draws.
+ROOMS = {"pooling": [], "models": ["models"], "training": ["models"], "runs": ["scale", "slurm"], "evidence": ["book"]}
+ROOMS |= {"book": ["book"], "bench": ["scale"]}
+# Imported where the user asked for it, behind a message that names the extra.
+ON_REQUEST = {"evidence": ["peers"], "bench": ["peers"], "book": ["test"]}
+
+
+def run(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(extras: list[str]) -> set[str]:
+    """The distributions that `pip install lae[extras]` names, through the extras of our own that they include."""
+    found: set[str] = set()
+    for line in [*PROJECT["dependencies"], *(r for extra in extras for r in PROJECT["optional-dependencies"][extra])]:
+        name, ours = re.match(r"([\w.-]+)(?:\[([\w,]+)\])?", line).groups()  # type: ignore[union-attr]
+        found |= declared(ours.split(",")) if name == "lae" else {canonical(name)}
+    return found
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Top-level names of the modules that code imports when it runs."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module and not child.level:
+            yield child.module.split(".")[0]
+        yield from imported(child)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_import_of_a_room_is_declared_by_its_extra(room):
+    may = declared(ROOMS[room] + ON_REQUEST.get(room, []))
+    # Parts of a declared package that come under a name of their own.
+    may |= {"matplotlib-inline"} if "ipython" in may else set()
+    may |= {"cycler"} if "matplotlib" in may else set()
+    for file in (REPO / "lae_core" / room).rglob("*.py"):
+        for module in set(imported(ast.parse(file.read_text()))) - sys.stdlib_module_names - {"lae_core"}:
+            assert {canonical(name) for name in OWNERS[module]} & may, f"{file}: {module} is in no extra of {room}"
+
+
+def test_rooms_are_all_there():
+    assert set(ROOMS) == {path.parent.name for path in (REPO / "lae_core").glob("*/__init__.py")}
+
+
+def test_the_operator_imports_torch_and_the_standard_library_alone():
+    """In a process of its own, with torch in memory: what else appears when the package and its pools are imported?"""
+    code = """
+import sys, torch
+before = set(sys.modules)
+import lae_core, lae_core.pooling.swap, lae_core.pooling.locate
+lae_core.make_pool("lae(t0=4, train=channel)", channels=3)(torch.randn(2, 3, 4, 4)).sum().backward()
+print(*{name.split(".")[0] for name in set(sys.modules) - before})
+"""
+    done = run(sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr
+    # What torch itself loads late is torch's: its requirements, and NumPy, which it uses where it finds it.
+    torchs_own = {module for name in ("torch", "numpy", *_closure("torch")) for module in _modules(name)}
+    assert set(done.stdout.split()) - set(sys.stdlib_module_names) - torchs_own == {"lae_core"}
+
+
+def test_requirements_are_torch_alone():
+    assert declared([]) == {"torch"}
+
+
+def test_version_is_one():
+    changes = (REPO / "CHANGELOG.md").read_text()
+    citation = yaml.safe_load((REPO / "CITATION.cff").read_text())
+    latest = re.search(r"^## (\S+)", changes, re.MULTILINE)
+    assert latest and PROJECT["version"] == lae_core.__version__ == str(citation["version"]) == latest.group(1)
+
+
+def test_citation_file_is_valid_and_names_the_paper(tmp_path):
+    check = [BIN / "check-jsonschema", "--builtin-schema", "vendor.citation-file-format"]
+    done = run(*check, REPO / "CITATION.cff")
+    assert done.returncode == 0, done.stdout
+    citation = yaml.safe_load((REPO / "CITATION.cff").read_text())
+    paper = citation["preferred-citation"]
+    (tmp_path / "wrong.cff").write_text(yaml.safe_dump(citation | {"preferred-citation": paper | {"authors": []}}))
+    assert run(*check, tmp_path / "wrong.cff").returncode != 0
+    entry = (REPO / "book" / "references.bib").read_text().split("@misc{lowe2021logavgexp,")[1].split("\n}")[0]
+    assert paper["title"] in entry.replace("{", "").replace("}", "")
+    assert f"eprint = {{{paper['url'].rsplit('/', 1)[1]}}}" in entry
+    authors = " and ".join(f"{who['family-names']}, {who['given-names']}" for who in paper["authors"])
+    assert f"author = {{{authors}}}" in entry
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_of_the_pages_beside_the_code_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)#\s]+)", (REPO / page).read_text())
+    here = [target for target in targets if "://" not in target]
+    assert [target for target in here if not (REPO / target).exists()] == []
+
+
+def test_style():
+    for command in (["check", "."], ["format", "--check", "."]):
+        done = run(BIN / "ruff", *command, cwd=REPO)
+        assert done.returncode == 0, f"ruff {' '.join(command)}\n{done.stdout}"
+
+
+@pytest.mark.long
+def test_types():
+    done = run(BIN / "mypy", "lae_core", cwd=REPO)
+    assert done.returncode == 0, done.stdout
+
+
+# ------------------------------------------------------------------- wheel, sdist, clean installation
+
+
+def _closure(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
+    """The distributions that an installed one requires, itself included, on this machine."""
+    from packaging.requirements import Requirement
+
+    found, todo = set(), [(name, extras)]
+    while todo:
+        name, extras = todo.pop()
+        if canonical(name) in found and not extras:
+            continue
+        found.add(canonical(name))
+        for line in metadata.requires(name) or []:
+            need = Requirement(line)
+            if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras or {""}):
+                todo.append((need.name, frozenset(need.extras)))
+    return found
+
+
+def _modules(name: str) -> set[str]:
+    """What a distribution put at the top of site-packages: modules, packages, and its metadata."""
+    return {file.parts[0].removesuffix(".py") for file in metadata.files(name) or [] if file.parts[0] != ".."}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """A folder with the sdist, and the wheel made from it (not from the checkout, whose other files would help it)."""
+    folder = tmp_path_factory.mktemp("dist")
+    done = run(sys.executable, "-m", "build", "--outdir", folder, REPO)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clean(built: Path, tmp_path_factory) -> Path:
+    """The bin folder of a new environment with the wheel in it, and torch with its own requirements and nothing else.
+
+    Torch is lent by links to the files of this environment: a second copy of it would be 5 GB to download.
+    """
+    home = tmp_path_factory.mktemp("clean")
+    site = Path(metadata.distribution("torch").locate_file(""))
+    lent = home / "lent"
+    lent.mkdir()
+    for name in _closure("torch"):
+        for top in {file.parts[0] for file in metadata.files(name) or [] if file.parts[0] not in ("..", "__pycache__")}:
+            if not (lent / top).exists():
+                (lent / top).symlink_to(site / top)
+    venv.create(home / "env", with_pip=True)
+    (packages,) = (home / "env" / "lib").glob("python*/site-packages")
+    (packages / "lent.pth").write_text(f"{lent}\n")
+    # Without an index: that a requirement beyond torch is missing would stop it here.
+    done = run(home / "env" / "bin" / "pip", "install", "--no-index", next(built.glob("*.whl")))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return home / "env" / "bin"
+
+
+@pytest.mark.long
+def test_wheel_and_sdist_hold_what_they_should(built: Path):
+    names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
+    ours = {path.relative_to(REPO).as_posix() for path in (REPO / "lae_core").rglob("*") if path.is_file()}
+    ours = {name for name in ours if "__pycache__" not in name}
+    assert {name for name in names if ".dist-info/" not in name} == ours  # py.typed, csv and yml among them
+    assert "lae_core/py.typed" in ours and any(name.endswith("licenses/LICENSE") for name in names)
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    assert ours | {"pyproject.toml", "README.md", "LICENSE"} <= inside
+
+
+USE = """
+import importlib.util, torch
+absent = [name for name in ("numpy", "pandas", "torchvision", "yaml") if importlib.util.find_spec(name)]
+assert not absent, absent
+from lae_core import logavgexp, make_pool, swap_global_pool
+z = torch.randn(2, 3, 4, 4)
+torch.testing.assert_close(logavgexp(z, 1e6, dim=(-2, -1)), z.mean((-2, -1)), atol=1e-4, rtol=0)
+pool = make_pool("lae(t0=4, train=channel)", channels=3)
+pool(z).sum().backward()
+assert all(p.grad is not None for p in pool.parameters())
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = torch.nn.Conv2d(3, 8, 3)
+        self.avgpool = torch.nn.AdaptiveAvgPool2d(1)
+        self.fc = torch.nn.Linear(8, 2)
+    def forward(self, z):
+        return self.fc(self.avgpool(self.features(z)).flatten(1))
+net = swap_global_pool(Net(), "lae(t0=4, train=one)")
+assert net(z).shape == (2, 2) and "LAE" in repr(net) or "lae" in repr(net), net
+from lae_core.models import WRN
+assert WRN(classes=10, depth=8, width=1)(torch.randn(2, 3, 32, 32)).shape == (2, 10)
+"""
+
+
+@pytest.mark.long
+def test_the_operator_works_with_torch_alone(clean: Path, tmp_path):
+    done = run(clean / "python", "-c", USE, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = run(clean / "lae", "--help", cwd=tmp_path)
+    assert done.returncode == 0 and "sweep" in done.stdout, done.stderr
+    done = run(clean / "pip", "check", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [
+        ("book", "book"),
+        ("params five_minutes", "book"),
+        ("run five_minutes", "book"),
+        ("sweep plan.yml", "scale"),
+        ("data", "models"),
+        ("bench operator --quick", "peers"),
+        ("bench training", "models,peers"),
+        ("bench sweep", "scale"),
+    ],
+)
+def test_a_command_that_needs_an_extra_names_it(clean: Path, command, extra):
+    done = run(clean / "lae", *command.split(), cwd=REPO)
+    assert done.returncode != 0
+    assert f"pip install 'lae[{extra}]'" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.long
+def test_doctor_reports_what_is_missing(clean: Path, tmp_path):
+    done = run(clean / "lae", "doctor", cwd=tmp_path)
+    assert "Traceback" not in done.stderr, done.stderr
+    for extra in ("models", "scale", "book"):
+        assert f"pip install 'lae[{extra}]'" in done.stdout
