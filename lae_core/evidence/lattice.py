@@ -1,62 +1,26 @@
 """The paper's hyperparameters against the searches that it says found them.
 
-The lattice search moves by a ratio r along three directions:
-
-1. learning rate ρ × r;
-2. weight decay λ × r with ρ ÷ r, which keeps ρλ;
-3. 1 − μ × r with ρ × r, which keeps ρ/(1 − μ).
-
-From a start (ρ₀, λ₀, μ₀), after a, b and c steps along them, ρ = ρ₀·r^(a−b+c), λ = λ₀·r^b, 1 − μ = (1−μ₀)·r^c. Read
-backwards, c and b follow from μ and λ, then a from ρ. A value is on the lattice if whole steps give it exactly, up to
-the rounding of its last printed digit.
-
-Where a further step of 1 − μ would pass 1, two rows of the paper's show another rule: μ is divided by r, and ρ is
-multiplied by what 1 − μ grew by, which still keeps ρ/(1 − μ). Those steps are counted as d.
+The moves of the lattice search are those of `lae_core.runs.lattice`; here they are read backwards. After a, b and c steps
+along ρ, ρλ and ρ/(1 − μ) from a start (ρ₀, λ₀, μ₀), ρ = ρ₀·r^(a−b+c), λ = λ₀·r^b, 1 − μ = (1−μ₀)·r^c: c and b follow from
+μ and λ, then a from ρ. A value is on the lattice if whole steps give it exactly, up to the rounding of its last printed
+digit. Steps of the third kind that divide μ by r, because 1 − μ would have passed 1, are counted as d.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 
 import pandas as pd
 
 from lae_core.evidence.paper import DATA_LABELS, searches, tables
+from lae_core.runs.lattice import Lattice, Point
 
 
-@dataclass(frozen=True)
-class Start:
-    """Where the lattice search begins, and its ratio."""
-
-    lr: float
-    weight_decay: float
-    momentum: float
-    ratio: float
-
-    @classmethod
-    def of_paper(cls) -> Start:
-        lattice = searches()["lattice"]
-        return cls(**lattice["start"], ratio=lattice["ratio"])
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Whole steps along (1) ρ, (2) λ against ρ, (3) 1 − μ with ρ, and (4) μ ÷ r, the rule where (3) would pass 1."""
-
-    lr: int
-    weight_decay: int
-    momentum: int
-    momentum_divided: int = 0
-
-    def walk(self, start: Start) -> dict[str, float]:
-        """The hyperparameters after these steps, unrounded."""
-        r = start.ratio
-        on_lattice = (1 - start.momentum) * r**self.momentum
-        momentum = (1 - on_lattice) / r**self.momentum_divided
-        growth = (1 - momentum) / on_lattice
-        lr = start.lr * r ** (self.lr - self.weight_decay + self.momentum) * growth
-        return {"lr": lr, "weight_decay": start.weight_decay * r**self.weight_decay, "momentum": momentum}
+def of_paper() -> Lattice:
+    """The lattice as the paper prints its start and its ratio."""
+    printed = searches()["lattice"]
+    return Lattice(**printed["start"], resolution=printed["ratio"])
 
 
 def half_unit(text: str) -> float:
@@ -80,41 +44,37 @@ def _nearest(value: float, ratio: float) -> int:
     return round(math.log(value) / math.log(ratio))
 
 
-def place(printed: dict[str, str], start: Start) -> tuple[Steps, bool]:
-    """The steps that lead nearest to a printed row, and whether they give all three of its values exactly."""
+def place(printed: dict[str, str], lattice: Lattice) -> tuple[Point, bool]:
+    """The point nearest to a printed row, and whether it gives all three of the row's values exactly."""
     lr, weight_decay, momentum = (float(printed[key]) for key in ("lr", "weight_decay", "momentum"))
-    r = start.ratio
-    b = _nearest(weight_decay / start.weight_decay, r)
-    c = _nearest((1 - momentum) / (1 - start.momentum), r)
-    d = 0
-    if not _agrees(1 - (1 - start.momentum) * r**c, printed["momentum"]):
-        # The last step of 1 − μ that stays below 1, then the number of divisions by r from there.
-        last = math.ceil(math.log(1 / (1 - start.momentum)) / math.log(r)) - 1
-        divided = _nearest((1 - (1 - start.momentum) * r**last) / momentum, r) if momentum > 0 else 0
-        if divided > 0:
-            c, d = last, divided
-    growth = Steps(0, 0, c, d).walk(start)["lr"] / start.lr
-    a = _nearest(lr / start.lr / growth, r) + b
-    steps = Steps(a, b, c, d)
-    found = steps.walk(start)
-    return steps, all(_agrees(found[key], printed[key]) for key in found)
+    r, most = lattice.resolution, lattice.scalings
+    decay = _nearest(weight_decay / lattice.weight_decay, r)
+    inertia = min(_nearest((1 - momentum) / (1 - lattice.momentum), r), most)
+    if momentum > 0 and not _agrees(lattice.momentum_after(inertia), printed["momentum"]):
+        divided = _nearest(lattice.momentum_after(most) / momentum, r)
+        inertia = most + divided if divided > 0 else inertia
+    growth = lattice.params((0, 0, inertia))["lr"] / lattice.lr
+    point = (_nearest(lr / lattice.lr / growth, r) + decay, decay, inertia)
+    found = lattice.params(point)
+    return point, all(_agrees(found[key], printed[key]) for key in found)
 
 
-def placed(name: str, start: Start | None = None) -> pd.DataFrame:
+def placed(name: str, lattice: Lattice | None = None) -> pd.DataFrame:
     """A hyperparameter table with the steps of every row (`a`, `b`, `c`, `d`), its exact values and `rule`.
 
     `rule` is "lattice", "μ ÷ r" for rows explained by the fourth kind of step, or "none".
     """
-    start = start or Start.of_paper()
+    lattice = lattice or of_paper()
     rows = []
     for row in tables()[name].printed().to_dict("records"):
-        steps, exact = place(row, start)
-        walked = steps.walk(start)
-        rule = "none" if not exact else ("μ ÷ r" if steps.momentum_divided else "lattice")
+        point, exact = place(row, lattice)
+        a, b, inertia = point
+        c = min(inertia, lattice.scalings)
+        rule = "none" if not exact else ("μ ÷ r" if inertia > c else "lattice")
         rows.append(
             row
-            | {"a": steps.lr, "b": steps.weight_decay, "c": steps.momentum, "d": steps.momentum_divided}
-            | {f"exact_{key}": value for key, value in walked.items()}
+            | {"a": a, "b": b, "c": c, "d": inertia - c}
+            | {f"exact_{key}": value for key, value in lattice.params(point).items()}
             | {"rule": rule}
         )
     return pd.DataFrame(rows)

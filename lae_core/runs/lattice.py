@@ -7,6 +7,7 @@ the lattice is the number of steps made in each of the three.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -41,15 +42,16 @@ class Lattice:
             "momentum": settled(momentum),
         }
 
+    @property
+    def scalings(self) -> int:
+        """How often 1−μ can be scaled by r without passing 1."""
+        return math.ceil(-math.log(1 - self.momentum) / math.log(self.resolution)) - 1
+
     def momentum_after(self, steps: int) -> float:
         """μ with 1−μ scaled by r each step. Where that would pass 1, μ is divided by r instead: two of the paper's
         printed values lie off the lattice and agree with this rule."""
-        value, rest = 1 - self.momentum, steps
-        while rest > 0 and value * self.resolution < 1:
-            value, rest = value * self.resolution, rest - 1
-        if rest > 0:
-            return (1 - value) / self.resolution**rest
-        return 1 - value * self.resolution**rest
+        scaled = min(steps, self.scalings)
+        return (1 - (1 - self.momentum) * self.resolution**scaled) / self.resolution ** (steps - scaled)
 
 
 def lattice_search(
