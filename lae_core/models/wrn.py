@@ -36,6 +36,11 @@ class Block(nn.Module):
         )
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != outputs:
+            if inputs < 8 and stride != 1:
+                # Backwards, torch's strided 1×1 convolution of so few channels, laid out channels-last, writes outside
+                # its memory on a CPU (seen with 2.15). To leave out positions first is the same function.
+                self.shortcut.append(nn.AvgPool2d(1, stride))
+                stride = 1
             self.shortcut.append(nn.Conv2d(inputs, outputs, 1, stride, bias=False))
             self.shortcut.append(nn.BatchNorm2d(outputs))
         if squeeze is not None:

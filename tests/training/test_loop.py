@@ -218,3 +218,11 @@ def test_a_checkpoint_holds_no_code_and_foreign_files_are_refused(tmp_path):
         loop.run(SMALL.replace(epochs=1), checkpoint_dir=tmp_path)
     checkpoint.remove(tmp_path, SMALL.replace(epochs=1))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_very_narrow_network_trains_without_writing_outside_its_memory():
+    """With a strided 1×1 convolution of 4 channels, torch 2.15 crashed in this very run."""
+    config = RunConfig(
+        depth=8, width=0.25, data="digits", subset=256, eval_subset=100, epochs=1, batch=64, augment="none"
+    )
+    assert loop.run(config)["status"] == "finished"
