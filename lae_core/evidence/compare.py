@@ -112,3 +112,22 @@ def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
         }
         for c in comparisons.values()
     )
+
+
+def all_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:
+    """The verdict on a claim that holds only if every outcome is as wanted."""
+    if all(outcome == wanted for outcome in outcomes):
+        return "reproduced"
+    return "partly" if wanted in outcomes else "contradicted" if opposite in outcomes else "open"
+
+
+def some_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:
+    """The verdict on a claim that holds if some outcome is as wanted and none is the opposite."""
+    if wanted in outcomes:
+        return "partly" if opposite in outcomes else "reproduced"
+    return "contradicted" if opposite in outcomes else "open"
+
+
+def at_most_partly(verdict: str) -> str:
+    """For a claim of which only a part was tried: what was reproduced is so in part."""
+    return "partly" if verdict == "reproduced" else verdict

@@ -16,12 +16,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lae_core.evidence.lattice import placed
 from lae_core.evidence.paper import searches, tables
+from lae_core.evidence.protocol import PYRAMIDNET, WRN, mxresnet
 from lae_core.training import network
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
 
-# Each size of picture is cut from the archive that the benchmark provides for it.
-ARCHIVE = {128: 160, 256: 320}
 # Draws of the three stages of the random search, per data set and size (main text, section on MXResNet).
 DRAWS = {
     ("imagewoof", 128): (200, 100, 100),
@@ -30,6 +29,10 @@ DRAWS = {
     ("imagenette", 256): (40, 50, 50),
 }
 FINALISTS = 7  # five samples and two means, each on five folds
+
+# What hours are counted on, unless a page says otherwise: the card that the paper names, and what it does not say.
+CARD, CARD_TFLOPS, UTILISATION = "Titan Xp", 12.15, 0.35
+TEMPERATURES, MXRESNET_RUNS = 11, 40
 
 
 @dataclass(frozen=True)
@@ -69,19 +72,6 @@ def _count(config: RunConfig) -> tuple[float, float]:
     return (forward.get_total_flops() + backward.get_total_flops()) / 2, forward.get_total_flops() / 2
 
 
-WRN = RunConfig()
-PYRAMIDNET = RunConfig(
-    network="pyramidnet", depth=110, width=200, last_activation="relu", batch=128, epochs=300, schedule="step", lr=0.1
-)
-
-
-def mxresnet(data: str, size: int, epochs: int = 5) -> RunConfig:
-    return RunConfig(
-        network="mxresnet", depth=50, width=1, data=f"{data}-{ARCHIVE[size]}", image_size=size, augment="resize-crop",
-        optimiser="ranger", schedule="flat-cosine", lr=0.004, momentum=0.95, weight_decay=0.02, batch=64, epochs=epochs,
-    )  # fmt: skip
-
-
 def paper_work(*, temperatures: int, mxresnet_runs: int) -> Iterator[Work]:
     """Every training of the paper. E5 only evaluates networks of E4, and E1's curves are those of E2."""
     for row in tables()["pyramidnet_lr"].frame().itertuples():
@@ -100,16 +90,18 @@ def paper_work(*, temperatures: int, mxresnet_runs: int) -> Iterator[Work]:
             points = least_points(row.a, row.b, row.c, row.d)
             yield Work("N5", f"lattice search, {what}", config, points * lattice["folds"], share=0.8)
     for row in tables()["mxresnet"].frame().itertuples():
-        yield Work("E4", "MXResNet-50", mxresnet(row.data, int(row.size)), mxresnet_runs)
+        yield Work("E4", "MXResNet-50", mxresnet("avg", row.data, int(row.size)), mxresnet_runs)
     epochs = searches()["random"]["epochs"]
     for row in tables()["hyper_mxresnet"].frame().itertuples():
         runs = sum(DRAWS[row.data, int(row.size)]) + FINALISTS * 5
-        yield Work("N6", "random search, MXResNet-50", mxresnet(row.data, int(row.size), epochs), runs, share=0.8)
+        yield Work(
+            "N6", "random search, MXResNet-50", mxresnet("avg", row.data, int(row.size), epochs=epochs), runs, share=0.8
+        )
     for data, size in DRAWS:
-        config = mxresnet(data, size, epochs)
+        config = mxresnet("avg", data, size, epochs=epochs)
         if size == 128:
             runs = 2 * temperatures * 10
-            yield Work("E6", "final temperature, MXResNet-50", mxresnet(data, size, 25), runs, share=0.8)
+            yield Work("E6", "final temperature, MXResNet-50", mxresnet("avg", data, size, epochs=25), runs, share=0.8)
         yield Work("E7", "initial temperature, MXResNet-50", config, 2 * (3 * temperatures + 1) * 10, share=0.8)
         yield Work("E8", "precision, MXResNet-50", config, (3 * temperatures + 1) * 10, share=0.8)
 
@@ -132,3 +124,18 @@ def table(work: Iterator[Work], *, peak_tflops: float, utilisation: float) -> pd
     frame = pd.DataFrame(rows).groupby(["experiment", "what"], as_index=False, sort=False).sum()
     frame["hours"] = frame["flops"] / (peak_tflops * 1e12 * utilisation) / 3600
     return frame
+
+
+def bill(experiment: str) -> pd.DataFrame:
+    """What one experiment of the paper costs, with the trainings that it shares with others."""
+    everything = paper_work(temperatures=TEMPERATURES, mxresnet_runs=MXRESNET_RUNS)
+    own = (work for work in everything if experiment in work.experiment.split(", "))
+    frame = table(own, peak_tflops=CARD_TFLOPS, utilisation=UTILISATION)
+    return frame.rename(columns={"hours": f"hours on one {CARD}"}).drop(columns=["experiment", "flops"])
+
+
+def built(config: RunConfig) -> dict[str, int]:
+    """Parameters and pooled positions of a config's network, found without a picture."""
+    model = network.build(config)
+    facts = network.measure(model, config.image_size)
+    return {name: facts[name] for name in ("parameters", "pooled_positions")}

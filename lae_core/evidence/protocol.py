@@ -1,0 +1,68 @@
+"""The printed protocol as configs: every network of the paper with the hyperparameters of its tables.
+
+A row that the paper gives no hyperparameters for takes those of its nearest printed one (t₀ = 4 those of t₀ = 1), as
+`choices` on the page about training says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lae_core.evidence.paper import tables
+from lae_core.pooling import PoolSpec
+from lae_core.training.config import RunConfig
+
+# Each size of picture is cut from the archive that the benchmark provides for it.
+ARCHIVE = {128: 160, 256: 320}
+
+WRN = RunConfig()
+PYRAMIDNET = RunConfig(
+    network="pyramidnet", depth=110, width=200, last_activation="relu", batch=128, epochs=300, schedule="step", lr=0.1,
+    weight_decay=1e-4, decay_norm=True,
+)  # fmt: skip
+
+
+def printed_pool(pool: str) -> str:
+    """The pool under which the paper prints hyperparameters: whatever t₀ or precision, those of t₀ = 1."""
+    spec = PoolSpec.parse(pool)
+    kept = [f"{name}={value}" for name, value in spec.arguments if name == "train"]
+    return str(PoolSpec.parse(f"{spec.name}({', '.join(kept)})"))
+
+
+def wrn(pool: str, data: str, *, tuned_for: str | None = None) -> RunConfig:
+    """N2: WRN-18-6 with the hyperparameters of `tuned_for`, by default of the pool itself."""
+    return _with("hyper_wrn", WRN.replace(pool=pool, data=data), pool=tuned_for or pool, data=data)
+
+
+def squeeze_excite(pool: str, squeeze: str, data: str) -> RunConfig:
+    """N3: the same with Squeeze-and-Excitation."""
+    base = WRN.replace(pool=pool, squeeze=squeeze, data=data)
+    return _with("hyper_se", base, pool=pool, squeeze_pool=squeeze, data=data)
+
+
+def mxresnet(pool: str, data: str, size: int, *, tuned_for: str | None = None, epochs: int = 5) -> RunConfig:
+    """N4: MXResNet-50 on Imagenette or Imagewoof, version 1, at 128 or 256 px."""
+    base = RunConfig(
+        network="mxresnet", depth=50, width=1, pool=pool, data=f"{data}-{ARCHIVE[size]}", image_size=size,
+        augment="resize-crop", label_smoothing=0.1, optimiser="ranger", schedule="flat-cosine", batch=64, epochs=epochs,
+    )  # fmt: skip
+    return _with("hyper_mxresnet", base, pool=tuned_for or pool, data=data, size=size)
+
+
+def pyramidnet(pool: str, data: str, **changes: Any) -> RunConfig:
+    """N1: PyramidNet-110 with ShakeDrop, with the tail of the dropped figure."""
+    return PYRAMIDNET.replace(pool=pool, data=data, tail="bn-pool-bn-relu", **changes)
+
+
+def _with(table: str, base: RunConfig, **row: Any) -> RunConfig:
+    frame = tables()[table].frame()
+    for column, value in row.items():
+        wanted = printed_pool(value) if column in ("pool", "squeeze_pool") else value
+        frame = frame[frame[column] == wanted]
+        if frame.empty:
+            given = sorted({str(entry) for entry in tables()[table].frame()[column]})
+            raise ValueError(f"{column}={value!r}: the paper prints hyperparameters for {', '.join(given)}")
+    printed = frame.iloc[0]
+    names = {"lr": "lr", "weight_decay": "weight_decay", "momentum": "momentum"}
+    names |= {"beta2": "beta2", "eps": "eps", "flat": "flat_share"} if "beta2" in printed else {}
+    return base.replace(**{field: float(printed[column]) for field, column in names.items()})
