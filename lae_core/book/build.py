@@ -17,7 +17,6 @@ import re
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +24,21 @@ import nbformat
 import yaml
 from filelock import FileLock
 
-from lae_core.book import claims_page, provenance, run_times
+from lae_core.book import claims_page, front_page, provenance, run_times, use_pages
 from lae_core.book.batch import execute_all
 from lae_core.book.cache import PACKAGE
 from lae_core.book.execute import Executed
 from lae_core.book.notebooks import Notebook, NotebookError
 from lae_core.book.sphinx_ext import repository_url
+from lae_core.book.stage import Stage
 
 
 class BuildError(RuntimeError):
     """The book could not be built; the message says which step failed and why."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """What a generator of pages gets, after execution and before rendering."""
-
-    root: Path  # the checkout
-    source: Path  # the staged tree; write pages under `source / "book"`
-    profile: str
-    executed: dict[str, Executed]  # by notebook name, in the order of the book
-
-
 # Pages made from executed results. Each function writes what it likes under `stage.source`.
-GENERATORS: list[Callable[[Stage], None]] = [run_times.write, claims_page.write]
+GENERATORS: list[Callable[[Stage], None]] = [run_times.write, claims_page.write, front_page.write, use_pages.write]
 
 
 def toc_files(root: Path) -> list[str]:

@@ -1,8 +1,9 @@
-"""The page *Claims*, and what the front page says of it: both written from the verdicts of executed notebooks.
+"""The page *Claims*, written from the verdicts of executed notebooks, and the check that pages say what the data gives.
 
-`write` is one of the build's generators. It makes `book/claims.md`, and `book/_generated/ledger.md` and `answer.md`,
-which the front page includes. Every verdict on them stands in an element with the class ``lae-verdict`` or a
-``data-verdict``, so that `stated` can read it back from the rendered page and a test can compare it with the data.
+`write` is one of the build's generators. It makes `book/claims.md`. A page that rests advice on a claim includes
+`_generated/claim_<ID>.md`, which is made for the ids that pages ask for. Every verdict on these pages and on the front
+page stands in an element with the class ``lae-verdict`` or a ``data-verdict``, so that `stated` can read it back from
+the rendered page and a test can compare it with the data.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from lae_core.book.notebooks import Notebook
 from lae_core.evidence.claims import VERDICTS, Costs, read_costs, read_verdicts
-from lae_core.evidence.ledger import Entry, counts, hours_by_notebook, join, load_claims
+from lae_core.evidence.ledger import Entry, LedgerError, counts, hours_by_notebook, join, load_claims
 
 if TYPE_CHECKING:
-    from lae_core.book.build import Stage
+    from lae_core.book.stage import Stage
 
 MEANINGS = {
     "proved": "shown by computer algebra, for every size it can be",
@@ -47,15 +48,35 @@ def ledger(root: Path, executed: dict[str, Path]) -> list[Entry]:
 
 
 def write(stage: Stage) -> None:
-    """Write the Claims page and the two pieces of the front page into the staged tree."""
+    """Write the Claims page and the claims that other pages include into the staged tree."""
     entries = ledger(stage.root, {name: done.verdicts for name, done in stage.executed.items()})
     titles = {name: Notebook(stage.root, name).title for name in stage.executed}
     bills = {name: costs for name, done in stage.executed.items() if (costs := read_costs(done.verdicts))}
     book = stage.source / "book"
     (book / "_generated").mkdir(parents=True, exist_ok=True)
     (book / "claims.md").write_text(page(entries, titles, bills), encoding="utf-8")
-    (book / "_generated" / "ledger.md").write_text(glance(entries), encoding="utf-8")
-    (book / "_generated" / "answer.md").write_text(answer(entries), encoding="utf-8")
+    found = {entry.claim.id: entry for entry in entries}
+    for name, page_that_asks in included(book).items():
+        if name not in found:
+            raise LedgerError(f"{page_that_asks} includes claim {name!r}, which is not in book/claims.yml")
+        (book / "_generated" / f"claim_{name}.md").write_text(note(found[name], titles), encoding="utf-8")
+
+
+def included(book: Path) -> dict[str, str]:
+    """The claims that pages under `book` include, each with a page that does."""
+    asks = re.compile(r"^`{3,}\{include\} \S*_generated/claim_(\w+)\.md$", re.MULTILINE)
+    pages = sorted(book.rglob("*.md"))
+    return {
+        name: str(path.relative_to(book.parent))
+        for path in pages
+        for name in asks.findall(path.read_text(encoding="utf-8"))
+    }
+
+
+def note(entry: Entry, titles: dict[str, str]) -> str:
+    """One claim and what became of it, as a definition list; its links hold on pages of any folder."""
+    term = f"[{entry.claim.id}](/book/claims.md#claim-{entry.claim.id.lower()}) {entry.claim.claim}"
+    return f"{' '.join(term.split())}\n: {' '.join(f'{verdict_badge(entry)} {_found(entry, titles)}'.split())}\n"
 
 
 def page(entries: list[Entry], titles: dict[str, str], bills: dict[str, Costs] | None = None) -> str:
@@ -70,7 +91,7 @@ def page(entries: list[Entry], titles: dict[str, str], bills: dict[str, Costs] |
     lines += ["", "```{list-table} All claims", ":name: tab-claims", ":class: lae-claims", ":header-rows: 1"]
     lines += [":widths: 8 36 14 42", "", *_row("id", "claim", "verdict", "evidence")]
     for entry in entries:
-        lines += _row(_name(entry), _claim(entry), _verdict(entry), _evidence(entry, titles, hours))
+        lines += _row(_name(entry), _claim(entry), verdict_badge(entry), _evidence(entry, titles, hours))
     script = '<script src="../_static/lae-claims.js" defer></script>'
     return "\n".join([*lines, "```", "", "```{raw} html", script, "```"]) + "\n"
 
@@ -87,22 +108,25 @@ def _claim(entry: Entry) -> str:
     return f"{entry.claim.claim} [{entry.claim.place}]{{.lae-place}}"
 
 
-def _verdict(entry: Entry) -> str:
+def verdict_badge(entry: Entry) -> str:
+    """The verdict and the scale on which it rests."""
     scale = f" [{entry.verdict.scale}]{{.lae-place}}" if entry.verdict else ""
     return _badge(entry.state) + scale
 
 
 def _evidence(entry: Entry, titles: dict[str, str], hours: dict[str, float]) -> str:
-    parts = []
-    if entry.verdict:
-        link = f"[{titles[entry.claim.notebook]}](../notebooks/{entry.claim.notebook}.ipynb)"
-        figure = f", {{numref}}`{entry.verdict.figure}`" if entry.verdict.figure else ""
-        parts += [entry.verdict.evidence, f"See {link}{figure}."]
-    else:
-        parts.append(f"Missing: {entry.missing}.")
+    parts = [_found(entry, titles)]
     if entry.open_at_paper_scale:
         parts.append(f"At the paper's scale: `{entry.claim.command}`{_cost(hours.get(entry.claim.notebook))}.")
     return " ".join(parts)
+
+
+def _found(entry: Entry, titles: dict[str, str]) -> str:
+    if entry.verdict is None:
+        return f"Missing: {entry.missing}."
+    link = f"[{titles[entry.claim.notebook]}](/notebooks/{entry.claim.notebook}.ipynb)"
+    figure = f", {{numref}}`{entry.verdict.figure}`" if entry.verdict.figure else ""
+    return f"{entry.verdict.evidence} See {link}{figure}."
 
 
 def _cost(hours: float | None) -> str:
@@ -116,82 +140,6 @@ def _cost(hours: float | None) -> str:
 def _row(*cells: str) -> list[str]:
     first, *rest = (" ".join(cell.split()) for cell in cells)
     return [f"* - {first}", *(f"  - {cell}" for cell in rest)]
-
-
-def glance(entries: list[Entry]) -> str:
-    """The ledger at a glance: one bar, each part as wide as it has claims and a link to them."""
-    parts = [
-        f'<li class="lae-{name}" style="flex-grow: {number}" data-verdict="{name}" data-count="{number}">'
-        f'<a href="claims.html?verdict={name}"><strong>{number}</strong> {name}</a></li>'
-        for name, number in counts(entries).items()
-        if number
-    ]
-    training = [entry for entry in entries if entry.claim.needs_training]
-    waiting = sum(entry.open_at_paper_scale for entry in training)
-    return "\n".join(
-        [
-            "```{raw} html",
-            f'<ul class="lae-ledger" aria-label="{len(entries)} claims by verdict">{"".join(parts)}</ul>',
-            "```",
-            "",
-            f"The book follows {len(entries)} [claims](claims.md) of the paper. {len(training)} of them are about "
-            f"training; {waiting} of these are still open at the paper's own scale.",
-            "",
-        ]
-    )
-
-
-def answer(entries: list[Entry]) -> str:
-    """The answer to "should I use it?", as far as the verdicts go."""
-    found = {entry.claim.id: entry for entry in entries}
-    decided = found["C3"].verdict if "C3" in found else None
-    if decided is None:
-        return "The evidence has not been run for this copy of the book, so it gives no advice.\n"
-    pools = _outcomes(decided.numbers)
-    number = {name: int(decided.numbers[name] or 0) for name in ("comparisons", "better", "level", "worse")}
-    safest = max(pools, key=lambda pool: (-pools[pool]["worse"] / _total(pools[pool]), pools[pool]["better"]))
-    strongest = max(pools, key=lambda pool: (pools[pool]["better"] - pools[pool]["worse"]) / _total(pools[pool]))
-    safe, strong = pools[safest], pools[strongest]
-    if safe["worse"] == 0 and safe["better"] > 0:
-        advice = f"Yes, where you can measure it: in the paper's tables `{safest}` is nowhere significantly worse than "
-        advice += "average pooling, and sometimes better."
-    elif number["better"] > number["worse"]:
-        advice = (
-            "Perhaps: it wins more often than it loses, but no setting of it is free of risk. Measure it on your task."
-        )
-    else:
-        advice = "Not on this evidence: it loses at least as often as it wins."
-    trained = [entry for entry in entries if entry.claim.needs_training]
-    settled = [entry for entry in trained if entry.state != "open"]
-    lines = [
-        f"**{advice}**",
-        "",
-        f"- In the paper's printed tables LAE pools are significantly better than average pooling in "
-        f"{number['better']} of {number['comparisons']} comparisons, level in {number['level']} "
-        f"and worse in {number['worse']} (<a href='claims.html#claim-c3'>claim C3</a>).",
-        f"- Safest there: `{safest}`, {_spell(safe)}.",
-        f"- Strongest there: `{strongest}`, {_spell(strong)}.",
-        f"- Our own runs have so far settled {len(settled)} of the {len(trained)} claims about training.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _outcomes(numbers: dict) -> dict[str, dict[str, int]]:
-    pools: dict[str, dict[str, int]] = {}
-    for key, value in numbers.items():
-        if ": " in key:
-            pool, outcome = key.split(": ")
-            pools.setdefault(pool, {})[outcome] = int(value)
-    return pools
-
-
-def _total(outcomes: dict[str, int]) -> int:
-    return sum(outcomes.values())
-
-
-def _spell(outcomes: dict[str, int]) -> str:
-    better, level, worse = (outcomes[outcome] for outcome in ("better", "level", "worse"))
-    return f"better in {better} of {_total(outcomes)} settings, level in {level}, worse in {worse}"
 
 
 def stated(claims_html: str) -> dict[str, str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from lae_core.book import build, claims_page
+from lae_core.book import build, claims_page, front_page
 from lae_core.book.browser import VIEWS, browser_page, check_book
 from lae_core.book.execute import Executed
 from lae_core.evidence.claims import Verdict
@@ -39,10 +40,10 @@ def book(project, monkeypatch):
     project.write(
         "_toc.yml", "format: jb-book\nroot: book/intro\nchapters:\n- file: notebooks/part/one\n- file: book/claims\n"
     )
-    pieces = "\n\n".join(f"```{{include}} _generated/{name}.md\n```" for name in ("answer", "ledger"))
+    pieces = "\n\n".join(f"```{{include}} _generated/{name}.md\n```" for name in ("answer", "ledger", "claim_C3"))
     project.write("book/intro.md", f"# A small book\n\n{pieces}\n")
     project.notebook("part/one", "verdict: str = 'partly'  # on C3", RECORDS)
-    monkeypatch.setattr(build, "GENERATORS", [claims_page.write])
+    monkeypatch.setattr(build, "GENERATORS", [claims_page.write, front_page.write])
     return project
 
 
@@ -61,6 +62,7 @@ def test_pages_state_what_the_data_gives_and_follow_it(book):
     assert "`lae run notebooks/experiments/late.md --profile paper`, about 1,200 GPU-hours." in staged
     assert "estimates for one card of ours, computed on [One](../notebooks/part/one.ipynb)" in staged
     assert "better in 1 of 2 settings" in front.read_text()
+    assert re.search(r'href="claims.html#claim-c3">.*C3.*</dt>\s*<dd>.*lae-partly', front.read_text(), re.DOTALL)
 
     # The data changes, the pages do not: they are found out. A build puts them right.
     book.write("ci/profiles/smoke/part/one.yml", "verdict: contradicted\n")
@@ -116,25 +118,34 @@ def entry(name: str, verdict: str = "partly", scale: str = "printed numbers", **
     )
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "advice"),
-    [
-        (
-            {"lae": (1, 3, 0), "lae(train=one)": (4, 1, 1)},
-            "Yes, where you can measure it: in the paper's tables `lae` ",
-        ),
-        ({"lae": (0, 4, 0), "lae(train=one)": (4, 1, 1)}, "Perhaps"),
-        ({"lae": (0, 2, 2), "lae(train=one)": (1, 1, 1)}, "Not on this evidence"),
-    ],
-)
-def test_the_answer_follows_the_numbers(outcomes, advice):
-    kinds = ("better", "level", "worse")
-    numbers = {f"{pool}: {kind}": k for pool, ks in outcomes.items() for kind, k in zip(kinds, ks, strict=True)}
-    totals = {kind: sum(ks[i] for ks in outcomes.values()) for i, kind in enumerate(kinds)}
-    said = claims_page.answer([entry("C3", **numbers, **totals, comparisons=sum(totals.values()))])
-    assert said.startswith(f"**{advice}")
+def test_pages_get_the_claims_that_they_include(book):
+    generated = book.root / "src" / "book" / "_generated"
+    asks = "".join(f"```{{include}} ../_generated/claim_{name}.md\n```\n" for name in ("T1", "C1"))
+    book.write("src/book/use/page.md", asks)
+    book.write("verdicts/T1.json", Verdict("T1", "proved", "Algebra says so.", "symbolic", "fig-one").to_json())
+    numbers = {
+        "comparisons": 1,
+        "better": 1,
+        "level": 0,
+        "worse": 0,
+        "lae: better": 1,
+        "lae: level": 0,
+        "lae: worse": 0,
+    }
+    book.write("verdicts/C3.json", entry("C3", **numbers).verdict.to_json())
+    done = Executed(book.root / "one.ipynb", book.root / "verdicts", ())
+    stage = build.Stage(book.root, book.root / "src", "smoke", {"part/one": done})
+    claims_page.write(stage)
+    assert sorted(path.name for path in generated.glob("claim_*")) == ["claim_C1.md", "claim_T1.md"]
+    assert (generated / "claim_T1.md").read_text() == (
+        "[T1](/book/claims.md#claim-t1) One and one are two.\n"
+        ": [proved]{.lae-verdict .lae-proved} [symbolic]{.lae-place} Algebra says so. "
+        "See [One](/notebooks/part/one.ipynb), {numref}`fig-one`.\n"
+    )
+    missing = (generated / "claim_C1.md").read_text()
+    assert missing.startswith("[C1](/book/claims.md#claim-c1) It learns faster.\n: [open]")
+    assert "Missing: the notebook that decides it is not written yet" in missing
 
-
-def test_without_evidence_there_is_no_advice():
-    open_claim = Entry(Claim("C3", "It wins.", "§6", "evidence/x"), None, "not run")
-    assert "no advice" in claims_page.answer([open_claim])
+    book.write("src/book/use/page.md", asks.replace("C1", "C9"))
+    with pytest.raises(LedgerError, match="book/use/page.md includes claim 'C9', which is not in book/claims.yml"):
+        claims_page.write(stage)

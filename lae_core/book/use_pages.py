@@ -1,0 +1,95 @@
+"""Numbers of the part *Use it*: what pooling costs and which models can be swapped, from what was recorded.
+
+`write` is one of the build's generators. It makes `book/_generated/cost.md` from what `lae bench operator` measured,
+and `book/_generated/swapped.md` from the list that the tests of `swap_global_pool` keep.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from lae_core.evidence import speed
+
+if TYPE_CHECKING:
+    from lae_core.book.stage import Stage
+
+# as they are called in the record, and on the page
+_POOLS = {
+    "mean": "the mean",
+    "lae": "`logavgexp`",
+    "lae, compiled": "`logavgexp`, compiled",
+    "logsumexp": "textbook form, `torch.logsumexp`",
+    "logavgexp-pytorch": "logavgexp-pytorch",
+    "timm LsePlus2d": "timm's `LsePlus2d`",
+}
+
+
+def write(stage: Stage) -> None:
+    """Write both pieces into the staged tree."""
+    generated = stage.source / "book" / "_generated"
+    generated.mkdir(parents=True, exist_ok=True)
+    recorded = stage.root / "book" / "results" / "bench_operator.json"
+    (generated / "cost.md").write_text(cost(recorded), encoding="utf-8")
+    models = json.loads((stage.root / "tests" / "pooling" / "swapped.json").read_text(encoding="utf-8"))
+    (generated / "swapped.md").write_text(swapped(models), encoding="utf-8")
+
+
+def cost(recorded: Path) -> str:
+    """Time and memory of each pool as multiples of the mean's time and the input's size, over the shapes recorded."""
+    frame, report = speed.load(recorded)
+    part = frame.query("dtype == 'float32' and layout == 'contiguous' and threads == 1 and t == 1")
+    if part.empty:
+        raise ValueError(
+            f"{recorded} has no case in float32 at t = 1 on one thread; `lae bench operator` measures them"
+        )
+    # Four bytes an element; what is kept was recorded in MiB.
+    inputs = part["shape"].map(lambda shape: math.prod(map(int, shape.split("×"))) * 4 / 2**20)
+    part = part.assign(kept=part["kept"] / inputs)
+    lines = ["| pool | fixed t | trained t | kept |", "|---|---:|---:|---:|"]
+    for pool, shown in _POOLS.items():
+        rows = part[part["pool"] == pool]
+        times = (_span(rows.loc[rows["temperature"] == kind, "both"]) for kind in ("fixed", "trained"))
+        kept = "" if pool.endswith("compiled") else _span(rows["kept"])
+        lines.append(f"| {shown} | {' | '.join(times)} | {kept} |")
+    shapes = ", ".join(dict.fromkeys(part["shape"]))
+    where = report["provenance"]
+    lines += [
+        "",
+        "Time of forward and backward as a multiple of the mean's; *kept* is the memory held for the backward pass, as a "
+        "multiple of the input's. From the least to the most over the shapes "
+        f"{shapes} (float32, t = 1, contiguous, one thread of {where['cpu']}, torch {where['versions']['torch']}).",
+    ]
+    if whole := report.get("resnet50"):
+        change = 100 * (whole["ratio"] - 1)
+        lines += [
+            "",
+            f"**In a whole network:** a training step of ResNet-50 at 224 px, batch {whole['batch']}, takes "
+            f"{abs(change):.1f} % {'longer' if change > 0 else 'less'} than with average pooling, on the same machine.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _span(values: pd.Series) -> str:
+    if values.empty:
+        return "not measured"
+    least, most = (f"{value:.1f}" for value in (values.min(), values.max()))
+    return least if least == most else f"{least} to {most}"
+
+
+def swapped(models: dict) -> str:
+    """How many models of each library can be swapped, and which cannot."""
+    what = {"torchvision": "classification models", "timm": "families, one small model of each"}
+    lines = ["| library | tried | swapped | without a global pool |", "|---|---|---:|---|"]
+    for library, found in models.items():
+        number, refused = found["counts"], found["without a global pool"]
+        if number["failed"]:
+            raise ValueError(f"{library}: {number['failed']} models failed to be swapped: {', '.join(found['failed'])}")
+        names = ", ".join(dict.fromkeys(name.split("_")[0] for name in sorted(refused)))
+        total = number["swapped"] + len(refused)
+        lines.append(f"| {library} | {total} {what[library]} | {number['swapped']} | {len(refused)}: {names} |")
+    return "\n".join(lines) + "\n"
