@@ -15,7 +15,6 @@ Modules imported by a computed name are not seen; nothing here does that.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -32,6 +31,7 @@ from filelock import FileLock
 import lae_core
 from lae_core.book import provenance
 from lae_core.book.execute import Executed, execute, verdicts_beside
+from lae_core.book.imports import imports
 from lae_core.book.notebooks import Notebook
 from lae_core.book.progress import Progress
 
@@ -99,7 +99,7 @@ class Cache:
     def static_parts(self, notebook: Notebook, values: dict[str, Any]) -> dict[str, str]:
         """What is known before the kernel starts, by name, so that a change can be named."""
         text = notebook.text
-        modules = self._modules.reached(_imports(_code(notebook)))
+        modules = self._modules.reached(imports(_code(notebook)))
         parts = {"notebook": _sha(text), "parameters": _sha(json.dumps(values, sort_keys=True)), "format": _FORMAT}
         parts |= {f"lae_core/{path}": self._modules.digest(path) for path in modules}
         pins = self.root / "constraints.txt"
@@ -158,7 +158,7 @@ class _Modules:
                 if path not in found:
                     found.add(path)
                     if path not in self._needs:
-                        self._needs[path] = set(_imports(self.source(path), self._dotted(path)))
+                        self._needs[path] = set(imports(self.source(path), self._dotted(path)))
                     waiting.extend(self._needs[path])
         return sorted(found)
 
@@ -175,20 +175,6 @@ class _Modules:
     def _dotted(path: str) -> str:
         """The package that relative imports in `path` start from."""
         return ".".join(("lae_core", *Path(path).parent.parts))
-
-
-def _imports(source: str, package: str = "") -> Iterator[str]:
-    """Every dotted name under lae_core that an import statement anywhere in `source` may mean."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        yield from (name for name in names if name.split(".")[0] == "lae_core")
 
 
 def _code(notebook: Notebook) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lae_core.book.notebooks import Notebook
 
 if TYPE_CHECKING:
-    from lae_core.book.build import Stage
+    from lae_core.book.stage import Stage
 
 _HEAD = """# Run times and environment
 
