@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lae_core.runs.export import export, read_export, recorded
 from lae_core.runs.records import Record, RunStore
@@ -18,9 +18,15 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def gather(
-    arms: Mapping[Name, RunConfig], *, seeds: int, record: str, save: str = "", where: str | None = None
+    arms: Mapping[Name, RunConfig],
+    *,
+    seeds: int,
+    record: str,
+    save: str = "",
+    over: Literal["seed", "fold"] = "seed",
+    where: str | None = None,
 ) -> dict[Name, list[Record]]:
-    """The records of each arm for the seeds 0, 1, …, in that order.
+    """The records of each arm for the seeds 0, 1, …, in that order; or, by `over`, for so many folds.
 
     They are read from the file `record`; what it lacks is an error that says how to train it. Where `record` is empty
     they are trained, by a sweep into the store `$LAE_RUNS` (else `runs/`), so that starting again resumes; `save` then
@@ -28,7 +34,7 @@ def gather(
     """
     if seeds < 2:
         raise ValueError(f"seeds={seeds}: give at least 2, since one run says nothing of its spread")
-    planned = {name: [config.replace(seed=seed) for seed in range(seeds)] for name, config in arms.items()}
+    planned = {name: [config.replace(**{over: number}) for number in range(seeds)] for name, config in arms.items()}
     everything = [config for configs in planned.values() for config in configs]
     if record:
         fill = f'this notebook by `lae run`, with -p record "" -p save {record}'
