@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,9 @@ def smoke_book() -> Path:
     output = REPO / "_build" / "smoke"
     output.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "lae_core.cli", "book", "--profile", "smoke", "--output", str(output)]
-    with FileLock(output / ".lock"):
-        done = subprocess.run(
-            command, cwd=REPO, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True
-        )
+    # Notebooks share their runs, but only those of this build: a record from an older one would hide a loop that broke.
+    with FileLock(output / ".lock"), tempfile.TemporaryDirectory() as runs:
+        settings = {"OMP_NUM_THREADS": "1", "LAE_WHERE": "inline", "LAE_RUNS": runs}
+        done = subprocess.run(command, cwd=REPO, env={**os.environ, **settings}, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return output
