@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from lae_core.evidence.forest import style_of
-from lae_core.evidence.stats import mean_interval
+from lae_core.evidence.stats import Group, Summary, mean_interval
 
 INTERVAL = "95 % interval of the mean"
 
@@ -47,7 +49,7 @@ def strip(samples: Mapping[str, Sequence[float]], xlabel: str, paper: Mapping[st
     return figure
 
 
-def _interval(axes: Axes, values: Sequence[float], row: float, style: Mapping[str, Any]) -> None:
+def _interval(axes: Axes, values: Group, row: float, style: Mapping[str, Any]) -> None:
     i = mean_interval(values)
     error = [[i.centre - i.low], [i.high - i.centre]]
     axes.errorbar(i.centre, row, xerr=error, color=style["color"], marker=style["marker"], capsize=3)
@@ -82,8 +84,11 @@ def over_temperature(
     reference: Mapping[str, Sequence[float]] | None = None,
 ) -> Figure:
     """Panels of lines over the initial temperature, one line a pool; `reference` is a band (average pooling) a panel."""
-    figure, grid = plt.subplots(1, len(panels), figsize=(3.3 * max(len(panels), 2), 3.6), sharey=True, squeeze=False)
-    for axes, (title, lines) in zip(grid[0], panels.items(), strict=True):
+    across = len(panels) if len(panels) <= 3 else 2
+    down = -(-len(panels) // across)
+    size = (max(3.3 * across, 6.4), 3.6 * down)
+    figure, grid = plt.subplots(down, across, figsize=size, sharey="row", squeeze=False)
+    for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
         for pool, (t0, runs) in lines.items():
             bands(axes, t0, runs, **style_of(pool))
         if reference:
@@ -91,10 +96,19 @@ def over_temperature(
             axes.axhspan(i.low, i.high, color="0.45", alpha=0.3, linewidth=0)
             axes.axhline(i.centre, **style_of("avg") | {"marker": None})
         axes.set_xscale("log", base=2)
+        temperature_ticks(axes.xaxis, sorted({t for t0, _ in lines.values() for t in t0}))
         axes.set(xlabel="initial temperature t₀", title=title)
-    grid[0][0].set_ylabel(ylabel)
+    for row in grid:
+        row[0].set_ylabel(ylabel)
     grid[0][-1].legend(fontsize=9)
     return figure
+
+
+def temperature_ticks(axis: Axis, values: Sequence[float], *, of: Callable[[float], float] = float) -> None:
+    """Ticks at these temperatures, by their value (at every other where they would crowd); `of` places them."""
+    named = values[:: 1 + len(values) // 8]
+    axis.set_ticks([of(t) for t in named], [f"{t:g}" for t in named])
+    axis.set_minor_locator(NullLocator())
 
 
 def over_input_size(
@@ -109,4 +123,81 @@ def over_input_size(
         axes.set(xlabel="input size (px)", title=title)
     grid[0][0].set_ylabel(ylabel)
     grid[0][-1].legend(fontsize=9)
+    return figure
+
+
+# What the pool's `dtype` is called, and its look. Half precision has the warning colour.
+PRECISIONS: dict[str, dict[str, Any]] = {
+    "float16": {"label": "FP16", "color": SERIES[2], "linestyle": DASHES[0], "marker": "v"},
+    "bfloat16": {"label": "BF16", "color": SERIES[4], "linestyle": DASHES[2], "marker": "D"},
+    "float32": {"label": "FP32", "color": SERIES[1], "linestyle": DASHES[1], "marker": "s"},
+    "float64": {"label": "FP64", "color": SERIES[0], "linestyle": DASHES[3], "marker": "o"},
+}
+
+
+def side_by_side(
+    panels: Mapping[str, Mapping[str, tuple[Sequence[float], np.ndarray]]],
+    ylabel: str,
+    *,
+    look: Callable[[str], Mapping[str, Any]] = style_of,
+    marked: float | None = None,
+    guess: float | None = None,
+    reference: Mapping[str, Sequence[float]] | None = None,
+) -> Figure:
+    """Panels, two a row, of lines over the temperature on common axes; `look` gives a line its style and label.
+
+    `marked` is a temperature to point out, `guess` the accuracy of guessing, `reference` average pooling by panel.
+    """
+    down = -(-len(panels) // 2)
+    figure, grid = plt.subplots(down, 2, figsize=(7.6, 3.2 * down + 0.4), sharex=True, sharey=True, squeeze=False)
+    for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
+        for name, (t, runs) in lines.items():
+            bands(axes, t, runs, **look(name))
+        if reference:
+            axes.axhline(mean_interval(reference[title]).centre, **style_of("avg") | {"marker": None})
+        if marked is not None:
+            axes.axvline(marked, color="0.4", linestyle=":", linewidth=1)
+        if guess is not None:
+            axes.axhline(guess, color="0.55", linewidth=1, zorder=1)
+        axes.set_xscale("log", base=2)
+        ticks = list(t) if len(t) < 7 else list(t)[::2]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set(title=title)
+    for axes in grid[-1]:
+        axes.set_xlabel("temperature t at the start")
+    for axes in grid[:, 0]:
+        axes.set_ylabel(ylabel)
+    # A panel may lack a line that another has: the legend is of all.
+    found = {text: handle for axes in grid.flat for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=len(found))
+    return figure
+
+
+def squeeze_rows(
+    panels: Mapping[str, Mapping[tuple[str, str | None], Group]], xlabel: str = "top-1 error (%)"
+) -> Figure:
+    """Panels with one row for each (global pool, squeeze pool): single runs as dots, the mean with its interval.
+
+    A squeeze of None is the network without Squeeze-and-Excitation: an open ring in each row of its global pool.
+    """
+    rows = list(dict.fromkeys(name for panel in panels.values() for name in panel if name[1] is not None))
+    size = (4.2 * len(panels) + 1.8, 1.4 + 0.42 * len(rows))
+    figure, grid = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
+    for axes, (title, panel) in zip(grid[0], panels.items(), strict=True):
+        for row, (pool, squeeze) in enumerate(rows):
+            group, style = panel[pool, squeeze], style_of(str(squeeze))
+            if not isinstance(group, Summary):
+                axes.plot(group, [row] * len(group), ".", color=style["color"], alpha=0.35)
+            _interval(axes, group, row, style)
+            if (pool, None) in panel:
+                without = mean_interval(panel[pool, None]).centre
+                axes.plot(without, row, "o", color="0.35", markerfacecolor="none", markersize=11)
+        axes.set(title=title, xlabel=xlabel)
+        axes.margins(y=0.1)
+    names = [" | ".join(str(style_of(str(pool))["label"]) for pool in row) for row in rows]
+    grid[0][0].set_yticks(range(len(rows)), names)
+    grid[0][0].invert_yaxis()
+    ring = plt.Line2D([], [], marker="o", color="0.35", markerfacecolor="none", markersize=11, linestyle="none")
+    bar = plt.Line2D([], [], marker="o", color="0.35")
+    figure.legend([bar, ring], [f"mean and {INTERVAL}", "mean without SE"], loc="outside lower center", ncols=2)
     return figure
