@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
+from lae_core.evidence.figures import DASHES, SERIES
 from lae_core.evidence.forest import style_of
 from lae_core.evidence.stats import Group, Summary, mean_interval
 
@@ -65,17 +66,29 @@ def bands(axes: Axes, x: Sequence[float], runs: np.ndarray, **style: Any) -> Non
 
 
 def learning_curves(
-    curves: Mapping[str, tuple[Sequence[int], np.ndarray]], ylabel: str, until: int | None = None
+    panels: Mapping[str, Mapping[str, tuple[Sequence[int], np.ndarray]]], ylabel: str, until: int | None = None
 ) -> Figure:
-    """One line a pool over epochs; `until` marks the end of the span that a claim is decided on."""
-    figure, axes = plt.subplots()
-    for pool, (epochs, runs) in curves.items():
-        bands(axes, epochs, runs, **style_of(pool))
-    if until is not None:
-        axes.axvspan(axes.get_xlim()[0], until, color="0.5", alpha=0.12, linewidth=0)
-    axes.set(xlabel=f"epoch (band: {INTERVAL})", ylabel=ylabel)
-    axes.legend(ncols=2)
+    """Panels of lines over epochs, one line a pool; `until` marks the end of the span that a claim is decided on."""
+    size = (max(4.3 * len(panels), 6.4), 4.2)
+    figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False)
+    for axes, (title, curves) in zip(grid[0], panels.items(), strict=True):
+        for pool, (epochs, runs) in curves.items():
+            bands(axes, epochs, runs, markevery=max(1, len(epochs) // 10), **style_of(pool))
+        if until is not None:
+            left, _ = axes.get_xlim()
+            axes.axvspan(left, until, color="0.5", alpha=0.12, linewidth=0)
+            axes.set_xlim(left=left)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set(xlabel=f"epoch (band: {INTERVAL})", title=title)
+    grid[0][0].set_ylabel(ylabel)
+    _legend_below(figure, grid[0][0])
     return figure
+
+
+def _legend_below(figure: Figure, axes: Axes) -> None:
+    """The lines of these axes as a legend under the figure, three a row."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
 def over_temperature(
@@ -112,17 +125,49 @@ def temperature_ticks(axis: Axis, values: Sequence[float], *, of: Callable[[floa
 
 
 def over_input_size(
-    panels: Mapping[str, Mapping[str, tuple[Sequence[int], np.ndarray]]], trained_at: int, ylabel: str
+    rows: Mapping[str, tuple[int, Mapping[str, Mapping[str, tuple[Sequence[int], np.ndarray]]]]], ylabel: str
 ) -> Figure:
-    """Panels (views) of accuracy over input size, one line a pool; the size of training is marked."""
-    figure, grid = plt.subplots(1, len(panels), figsize=(9.6, 3.6), sharey=True, squeeze=False)
-    for axes, (title, lines) in zip(grid[0], panels.items(), strict=True):
-        for pool, (sizes, runs) in lines.items():
-            bands(axes, sizes, runs, **style_of(pool))
-        axes.axvline(trained_at, color="0.4", linestyle=":", linewidth=1)
-        axes.set(xlabel="input size (px)", title=title)
-    grid[0][0].set_ylabel(ylabel)
-    grid[0][-1].legend(fontsize=9)
+    """A row a setting: the size of training, which is marked, and panels (views) of accuracy over size, a line a pool."""
+    down, across = len(rows), max(len(panels) for _, panels in rows.values())
+    size = (3.1 * across + 0.3, 2.7 * down + 1)
+    figure, grid = plt.subplots(down, across, figsize=size, sharex="row", sharey="row", squeeze=False)
+    for line, (setting, (trained_at, panels)) in zip(grid, rows.items(), strict=True):
+        for axes, (view, lines) in zip(line, panels.items(), strict=True):
+            for pool, (sizes, runs) in lines.items():
+                bands(axes, sizes, runs, **style_of(pool))
+                axes.set_xticks(sizes if len(sizes) < 7 else sizes[::2])
+            axes.axvline(trained_at, color="0.25", linestyle=":", linewidth=1.6, zorder=0)
+            axes.set(xlabel="input size (px)", title=view)
+        line[0].set_ylabel(f"{setting}\n{ylabel}")
+    _legend_below(figure, max(grid[:, 0], key=lambda axes: len(axes.lines)))
+    return figure
+
+
+def strips(
+    rows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], xlabel: str, reference: str = "avg"
+) -> Figure:
+    """A row a setting and a panel a view, with one line a pool: runs as dots, the mean with its interval.
+
+    A dotted line stands at the mean of the pool `reference`.
+    """
+    counts = [max(len(samples) for samples in panels.values()) for panels in rows.values()]
+    across = max(len(panels) for panels in rows.values())
+    size = (2.7 * across + 1.8, sum(0.3 * count + 1.0 for count in counts))
+    figure, grid = plt.subplots(
+        len(rows), across, figsize=size, sharex="row", sharey="row", squeeze=False, height_ratios=counts
+    )
+    for line, (setting, panels) in zip(grid, rows.items(), strict=True):
+        for axes, (view, samples) in zip(line, panels.items(), strict=True):
+            for row, (pool, values) in enumerate(samples.items()):
+                style = style_of(pool)
+                axes.plot(values, [row] * len(values), ".", color=style["color"], alpha=0.35)
+                _interval(axes, values, row, style)
+            axes.axvline(mean_interval(samples[reference]).centre, color="0.25", linestyle=":", linewidth=1.2, zorder=0)
+            axes.set_yticks(range(len(samples)), [str(style_of(pool)["label"]) for pool in samples])
+            axes.set(title=view)
+        line[0].invert_yaxis()
+        line[0].set_ylabel(setting)
+    figure.supxlabel(f"{xlabel}; dots: runs, bar: {INTERVAL}", fontsize="medium")
     return figure
 
 
@@ -151,8 +196,8 @@ def side_by_side(
     down = -(-len(panels) // 2)
     figure, grid = plt.subplots(down, 2, figsize=(7.6, 3.2 * down + 0.4), sharex=True, sharey=True, squeeze=False)
     for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
-        for name, (t, runs) in lines.items():
-            bands(axes, t, runs, **look(name))
+        for name, (ts, runs) in lines.items():
+            bands(axes, ts, runs, **look(name))
         if reference:
             axes.axhline(mean_interval(reference[title]).centre, **style_of("avg") | {"marker": None})
         if marked is not None:
@@ -160,8 +205,7 @@ def side_by_side(
         if guess is not None:
             axes.axhline(guess, color="0.55", linewidth=1, zorder=1)
         axes.set_xscale("log", base=2)
-        ticks = list(t) if len(t) < 7 else list(t)[::2]
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        temperature_ticks(axes.xaxis, sorted({t for ts, _ in lines.values() for t in ts}))
         axes.set(title=title)
     for axes in grid[-1]:
         axes.set_xlabel("temperature t at the start")
