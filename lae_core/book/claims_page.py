@@ -75,8 +75,10 @@ def included(book: Path) -> dict[str, str]:
 
 def note(entry: Entry, titles: dict[str, str]) -> str:
     """One claim and what became of it, as a definition list; its links hold on pages of any folder."""
-    term = f"[{entry.claim.id}](/book/claims.md#claim-{entry.claim.id.lower()}) {entry.claim.claim}"
-    return f"{' '.join(term.split())}\n: {' '.join(f'{verdict_badge(entry)} {_found(entry, titles)}'.split())}\n"
+    scale = f" ({entry.verdict.scale})" if entry.verdict else ""
+    term = f"{{ref}}`{entry.claim.id} <claim-{entry.claim.id.lower()}>` {entry.claim.claim}"
+    definition = f"{_badge(entry.state)}{scale} {_found(entry, titles)}"
+    return f"{' '.join(term.split())}\n: {' '.join(definition.split())}\n"
 
 
 def page(entries: list[Entry], titles: dict[str, str], bills: dict[str, Costs] | None = None) -> str:

@@ -138,12 +138,12 @@ def test_pages_get_the_claims_that_they_include(book):
     claims_page.write(stage)
     assert sorted(path.name for path in generated.glob("claim_*")) == ["claim_C1.md", "claim_T1.md"]
     assert (generated / "claim_T1.md").read_text() == (
-        "[T1](/book/claims.md#claim-t1) One and one are two.\n"
-        ": [proved]{.lae-verdict .lae-proved} [symbolic]{.lae-place} Algebra says so. "
+        "{ref}`T1 <claim-t1>` One and one are two.\n"
+        ": [proved]{.lae-verdict .lae-proved} (symbolic) Algebra says so. "
         "See [One](/notebooks/part/one.ipynb), {numref}`fig-one`.\n"
     )
     missing = (generated / "claim_C1.md").read_text()
-    assert missing.startswith("[C1](/book/claims.md#claim-c1) It learns faster.\n: [open]")
+    assert missing.startswith("{ref}`C1 <claim-c1>` It learns faster.\n: [open]")
     assert "Missing: the notebook that decides it is not written yet" in missing
 
     book.write("src/book/use/page.md", asks.replace("C1", "C9"))

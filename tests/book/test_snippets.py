@@ -20,7 +20,8 @@ import torch
 from lae_core.cli import parser
 
 REPO = Path(__file__).resolve().parents[2]
-PAGES = [*sorted((REPO / "book" / "use").glob("*.md")), REPO / "book" / "training.md"]
+USE = sorted((REPO / "book" / "use").glob("*.md"))
+PAGES = [*USE, REPO / "book" / "training.md"]
 # Languages of blocks that the tests know what to do with, beside MyST's own directives.
 LANGUAGES = {"python", "sh"}
 # A mark such as `% not run: needs a GPU`, and why it is allowed. There is none: all blocks run on any machine.
@@ -91,6 +92,15 @@ def test_no_block_goes_unnoticed():
         assert len(fences) == 2 * len(list(FENCE.finditer(text))), (
             f"{page.name}: a block that is indented or not closed"
         )
+
+
+def test_blocks_fit_the_page():
+    """A column of the book holds 80 characters of code; what is longer is cut off until it is scrolled."""
+    for page in USE:
+        for language in sorted(LANGUAGES):
+            for line, block in blocks(page, language):
+                for number, text in enumerate(block.splitlines(), start=line):
+                    assert len(text) <= 80, f"{page.name}:{number}: {len(text)} characters"
 
 
 def test_shell_blocks_name_commands_and_extras_that_exist():
