@@ -24,21 +24,28 @@ import nbformat
 import yaml
 from filelock import FileLock
 
-from lae_core.book import claims_page, front_page, provenance, run_times, use_pages
+from lae_core.book import architecture, claims_page, front_page, provenance, rerun_pages, run_times, use_pages
 from lae_core.book.batch import execute_all
 from lae_core.book.cache import PACKAGE
 from lae_core.book.execute import Executed
-from lae_core.book.notebooks import Notebook, NotebookError
+from lae_core.book.notebooks import BookError, Notebook, NotebookError
 from lae_core.book.sphinx_ext import repository_url
 from lae_core.book.stage import Stage
 
 
-class BuildError(RuntimeError):
+class BuildError(BookError):
     """The book could not be built; the message says which step failed and why."""
 
 
 # Pages made from executed results. Each function writes what it likes under `stage.source`.
-GENERATORS: list[Callable[[Stage], None]] = [run_times.write, claims_page.write, front_page.write, use_pages.write]
+GENERATORS: list[Callable[[Stage], None]] = [
+    run_times.write,
+    claims_page.write,
+    front_page.write,
+    use_pages.write,
+    rerun_pages.write,
+    architecture.write,
+]
 
 
 def toc_files(root: Path) -> list[str]:

@@ -3,47 +3,56 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from lae_core.book.notebooks import Notebook, NotebookError, find_notebook, profiles, project_root
+from lae_core.book.notebooks import BookError, Notebook, NotebookError, find_notebook, profiles, project_root
+
+Command = Callable[[argparse.Namespace], int]
 
 
+def _one_message(command: Command) -> Command:
+    """The command with its errors told in one message: 2 for what cannot be run at all, 1 for what failed on the way."""
+
+    @functools.wraps(command)
+    def told(args: argparse.Namespace) -> int:
+        try:
+            return command(args)
+        except BookError as error:
+            print(f"lae {command.__name__}: {error}", file=sys.stderr)
+            return 2 if isinstance(error, NotebookError) else 1
+        except KeyboardInterrupt:
+            kept = "nothing was left half written, finished executions and records of finished runs are kept"
+            print(f"\nlae {command.__name__}: interrupted; {kept}", file=sys.stderr)
+            return 130
+
+    return told
+
+
+@_one_message
 def run(args: argparse.Namespace) -> int:
     """`lae run NOTEBOOK`: everything is checked before the libraries that start kernels are even loaded."""
-    try:
-        notebook = find_notebook(args.notebook, project_root())
-        values = notebook.values(args.profile, dict(args.parameter))
-        output = Path(args.output) if args.output else notebook.root / "_build" / "runs" / f"{notebook.name}.ipynb"
-        if output.suffix != ".ipynb":
-            raise NotebookError(f"--output {args.output!r}: give a file name that ends in .ipynb")
-    except NotebookError as error:
-        print(f"lae run: {error}", file=sys.stderr)
-        return 2
-    from lae_core.book.execute import CellError, execute
+    notebook = find_notebook(args.notebook, project_root())
+    values = notebook.values(args.profile, dict(args.parameter))
+    output = Path(args.output) if args.output else notebook.root / "_build" / "runs" / f"{notebook.name}.ipynb"
+    if output.suffix != ".ipynb":
+        raise NotebookError(f"--output {args.output!r}: give a file name that ends in .ipynb")
+    from lae_core.book.execute import execute
     from lae_core.book.progress import Live
 
-    try:
-        done = execute(notebook, values, output, Live(notebook.name))
-    except CellError as error:
-        print(f"lae run: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nlae run: interrupted; nothing was written, records of finished runs are kept", file=sys.stderr)
-        return 130
+    done = execute(notebook, values, output, Live(notebook.name))
     print(f"executed in {done.metadata['seconds']:.1f} s: {os.path.relpath(done.notebook)}")
     return 0
 
 
+@_one_message
 def params(args: argparse.Namespace) -> int:
     """`lae params NOTEBOOK`."""
-    try:
-        print(parameter_table(find_notebook(args.notebook, project_root())))
-    except NotebookError as error:
-        print(f"lae params: {error}", file=sys.stderr)
-        return 2
+    print(parameter_table(find_notebook(args.notebook, project_root())))
     return 0
 
 
@@ -63,20 +72,13 @@ def parameter_table(notebook: Notebook) -> str:
     return "\n".join([f"{notebook.title} (notebooks/{notebook.name}.md)", "", *lines])
 
 
+@_one_message
 def book(args: argparse.Namespace) -> int:
     """`lae book`."""
-    from lae_core.book.build import BuildError, build
-    from lae_core.book.execute import CellError
+    from lae_core.book.build import build
 
     start = time.perf_counter()
-    try:
-        root = project_root()
-        index = build(root, Path(args.output or root / "_build").resolve(), args.profile, args.force)
-    except (NotebookError, BuildError, CellError) as error:
-        print(f"lae book: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nlae book: interrupted; finished executions are kept", file=sys.stderr)
-        return 130
+    root = project_root()
+    index = build(root, Path(args.output or root / "_build").resolve(), args.profile, args.force)
     print(f"the book is {os.path.relpath(index)} ({time.perf_counter() - start:.0f} s)")
     return 0

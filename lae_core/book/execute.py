@@ -27,13 +27,13 @@ from papermill.exceptions import PapermillExecutionError
 from papermill.execute import execute_notebook
 
 from lae_core.book import provenance
-from lae_core.book.notebooks import Notebook
+from lae_core.book.notebooks import BookError, Notebook
 from lae_core.book.progress import Progress
 
 _STARTUP = Path(__file__).with_name("kernel_startup.py")
 
 
-class CellError(RuntimeError):
+class CellError(BookError):
     """A cell raised; the message shows the cell and its error."""
 
 

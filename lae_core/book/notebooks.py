@@ -24,7 +24,11 @@ TYPES = ("int", "float", "str", "bool", "list[int]", "list[float]", "list[str]")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-class NotebookError(ValueError):
+class BookError(Exception):
+    """An error that a user can mend: commands show its message, without a traceback."""
+
+
+class NotebookError(BookError, ValueError):
     """A notebook, profile, parameter or value that cannot be run; the message says what would be accepted."""
 
 
