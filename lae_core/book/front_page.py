@@ -193,7 +193,8 @@ def _chosen(pool: str, outcomes: dict[str, int]) -> bool:
 
 
 def _link(claim: str) -> str:
-    return f"[{claim}](claims.md#claim-{claim.lower()})"
+    # MyST finds no ids of single words on other pages, so this is a plain link.
+    return f'<a href="claims.html#claim-{claim.lower()}">{claim}</a>'
 
 
 def _outcomes(numbers: dict) -> dict[str, dict[str, int]]:

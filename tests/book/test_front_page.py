@@ -49,7 +49,7 @@ def test_headline_follows_the_printed_numbers(outcomes, headline):
 def test_own_runs_that_say_otherwise_take_the_headline_back(name, verdict):
     said = answer([printed(WINS), entry(name, verdict)])
     assert said.startswith("**Perhaps" if verdict == "contradicted" else "**Try it")
-    assert f"[{name}](claims.md#claim-{name.lower()}) [{verdict or 'open'}]" in said
+    assert f'<a href="claims.html#claim-{name.lower()}">{name}</a> [{verdict or "open"}]' in said
     small = answer([printed(WINS), entry(name, verdict, "smoke")])
     assert small.startswith("**Try it"), "a smoke run shows that the notebook works, and nothing else"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -185,9 +187,13 @@ def clean(built: Path, tmp_path_factory) -> Path:
                 (lent / top).symlink_to(site / top)
     venv.create(home / "env", with_pip=True)
     (packages,) = (home / "env" / "lib").glob("python*/site-packages")
+    for old in packages.glob("setuptools*"):  # Python 3.11 puts one there that is too old for torch
+        shutil.rmtree(old)
     (packages / "lent.pth").write_text(f"{lent}\n")
-    # Without an index: that a requirement beyond torch is missing would stop it here.
-    done = run(home / "env" / "bin" / "pip", "install", "--no-index", next(built.glob("*.whl")))
+    # Without an index, whatever pip is told elsewhere: a requirement beyond torch would stop it here.
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    alone["PIP_CONFIG_FILE"] = os.devnull
+    done = run(home / "env" / "bin" / "pip", "install", "--no-index", next(built.glob("*.whl")), env=alone)
     assert done.returncode == 0, done.stdout + done.stderr
     return home / "env" / "bin"
 
