@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats as sps
 
-from lae_core.evidence.stats import Interval, holm, mean_interval
+from lae_core.evidence.stats import Interval, holm, mean_interval, summarise
 
 ALPHA = 0.05
+MOST_PAIRS = 10**6
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Comparison:
 
     @property
     def seeds_needed(self) -> int | None:
-        """Pairs at which a difference of the size seen would be found four times in five; None if none was seen."""
+        """Pairs at which a difference of the size seen would be found four times in five; None: over a million."""
         return pairs_needed(self.difference, self.sd) if self.difference and self.sd else None
 
     def __str__(self) -> str:
@@ -65,12 +66,12 @@ def _paired(name: str, a: Sequence[float], b: Sequence[float]) -> Comparison:
     d = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
     if not np.isfinite(d).all():
         raise ValueError(f"{name}: some results are not finite; decide first what such a run counts as")
-    mean, sd = float(d.mean()), float(d.std(ddof=1))
-    if sd == 0:
-        p = 1.0 if mean == 0 else 0.0
+    seen = summarise(d)
+    if seen.sd == 0:
+        p = 1.0 if seen.mean == 0 else 0.0
     else:
-        p = float(2 * sps.t.sf(abs(mean) / (sd / math.sqrt(len(d))), len(d) - 1))
-    return Comparison(name, len(d), mean, sd, mean_interval(d), p, p, "undecided")
+        p = float(2 * sps.t.sf(abs(seen.mean) / (seen.sd / math.sqrt(seen.n)), seen.n - 1))
+    return Comparison(name, seen.n, seen.mean, seen.sd, mean_interval(d), p, p, "undecided")
 
 
 def _decided(c: Comparison, margin: float | None) -> Comparison:
@@ -82,14 +83,22 @@ def _decided(c: Comparison, margin: float | None) -> Comparison:
     return c
 
 
-def pairs_needed(difference: float, sd: float, *, power: float = 0.8) -> int:
-    """Pairs at which a paired t test at the 5 % level finds such a difference with this probability."""
+def pairs_needed(difference: float, sd: float, *, power: float = 0.8) -> int | None:
+    """The fewest pairs at which a paired t test at the 5 % level finds such a difference with this probability.
+
+    None where a million would not do.
+    """
     if not difference or not sd > 0:
         raise ValueError(f"difference={difference}, sd={sd}: expected a difference, and a deviation above 0")
-    n = 2
-    while paired_power(difference, sd, n) < power and n < 10**6:
-        n += max(1, n // 50)
-    return n
+    low, high = 1, 2
+    while paired_power(difference, sd, high) < power:
+        if high == MOST_PAIRS:
+            return None
+        low, high = high, min(2 * high, MOST_PAIRS)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if paired_power(difference, sd, middle) >= power else (middle, high)
+    return high
 
 
 def paired_power(difference: float, sd: float, n: int) -> float:
@@ -108,7 +117,7 @@ def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
             "95 % interval": f"{c.interval.low:+.2f} to {c.interval.high:+.2f}",
             "p (Holm)": f"{c.corrected:.2g}",
             "outcome": c.outcome,
-            "seeds to settle it": "–" if c.settled or c.seeds_needed is None else str(c.seeds_needed),
+            "seeds to settle it": "–" if c.settled else str(c.seeds_needed or "over a million"),
         }
         for c in comparisons.values()
     )
@@ -116,7 +125,7 @@ def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
 
 def all_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:
     """The verdict on a claim that holds only if every outcome is as wanted."""
-    if all(outcome == wanted for outcome in outcomes):
+    if outcomes and all(outcome == wanted for outcome in outcomes):  # of nothing, nothing was reproduced
         return "reproduced"
     return "partly" if wanted in outcomes else "contradicted" if opposite in outcomes else "open"
 
@@ -126,6 +135,13 @@ def some_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:
     if wanted in outcomes:
         return "partly" if opposite in outcomes else "reproduced"
     return "contradicted" if opposite in outcomes else "open"
+
+
+def together(verdicts: Sequence[str]) -> str:
+    """The verdict on a claim of several parts: theirs where they agree; where they do not and a part came out, partly."""
+    if len(set(verdicts)) == 1:
+        return verdicts[0]
+    return "partly" if {"reproduced", "partly"} & set(verdicts) else "open"
 
 
 def at_most_partly(verdict: str) -> str:
