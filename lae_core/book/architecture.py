@@ -96,16 +96,13 @@ def page(graph: Graph, package: Path) -> str:
         "```",
         "",
     ]
-    lines += ["```{list-table} The rooms", ":name: tab-rooms", ":header-rows: 1", ":widths: 15 55 15 15", ""]
-    lines += ["* - room", "  - holds", "  - modules", "  - lines"]
+    lines += ["```{list-table} The rooms", ":name: tab-rooms", ":header-rows: 1", ":widths: 20 62 18", ""]
+    lines += ["* - room", "  - holds", "  - modules"]
     for name in ROOMS:
-        files = (
-            [package / f"{name}.py"] if (package / f"{name}.py").is_file() else sorted((package / name).rglob("*.py"))
-        )
-        length = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
-        first = files[0] if files[0].name != "__init__.py" else package / name / "__init__.py"
-        said = (ast.get_docstring(ast.parse(first.read_text(encoding="utf-8"))) or "").splitlines()
-        lines += [f"* - `{name}`", f"  - {said[0] if said else ''}", f"  - {len(files)}", f"  - {length}"]
+        # a room's `__init__` sorts before its other modules
+        files = sorted((package / name).rglob("*.py")) or [package / f"{name}.py"]
+        said = (ast.get_docstring(ast.parse(files[0].read_text(encoding="utf-8"))) or "").splitlines()
+        lines += [f"* - `{name}`", f"  - {said[0] if said else ''}", f"  - {len(files)}"]
     return "\n".join([*lines, "```", ""])
 
 
