@@ -159,7 +159,7 @@
         cards[k].weights.forEach((node, entry) => {
           put(node, weights[entry], 3);
           node.style.setProperty("--share", weights[entry]);
-          node.classList.toggle("lx-dark", weights[entry] > 0.5);
+          node.classList.toggle("lx-dark", weights[entry] > 0.69);
         });
         cards[k].gradient.forEach((node, entry) => put(node, found.d[entry], 3));
         if (pool.heated) put(cards[k].heat, found.d[4], 4);

@@ -127,20 +127,28 @@ def answer(entries: list[Entry]) -> str:
         return f"{NO_ADVICE}\n"
     pools = _outcomes(printed.numbers)
     number = {name: int(printed.numbers[name] or 0) for name in ("comparisons", "better", "level", "worse")}
-    safest = max(pools, key=lambda pool: (-pools[pool]["worse"] / _total(pools[pool]), pools[pool]["better"]))
+    unbeaten = [pool for pool, outcomes in pools.items() if outcomes["worse"] == 0 < outcomes["better"]]
+    strongest = max(pools, key=lambda pool: (pools[pool]["better"] - pools[pool]["worse"]) / sum(pools[pool].values()))
     ours = [found[name] for name in COMPARISONS if name in found]
     lines = [
-        f"**{_headline(number, safest, pools[safest], ours)}**",
+        f"**{_headline(number, unbeaten, ours)}**",
         "",
-        f"In the paper's printed tables LAE pools are significantly better than average pooling in {number['better']} of "
-        f"{number['comparisons']} comparisons, level in {number['level']} and worse in {number['worse']} "
-        f"({_link('C3')}). The safest there is `{safest}`: {_spell(pools[safest])}.",
+        f"- In the paper's printed tables LAE pools are significantly better than average pooling in {number['better']} of "
+        f"{number['comparisons']} comparisons, level in {number['level']} and worse in {number['worse']} ({_link('C3')}).",
+        f"- The setting that wins most often there is `{strongest}`: {_spell(pools[strongest])}.",
     ]
+    if unbeaten:
+        alike: dict[str, list[str]] = {}
+        for pool in unbeaten:
+            alike.setdefault(_spell(pools[pool]), []).append(f"`{pool}`")
+        each = "; ".join(f"{', '.join(names)} ({outcomes})" for outcomes, names in alike.items())
+        lines.append(f"- Never worse there: {each}.")
     if ours:
         runs = ", ".join(f"{_link(entry.claim.id)} {verdict_badge(entry)}" for entry in ours)
-        lines += ["", f"Our own runs of the paper's tables, smaller than the paper's: {runs}."]
-    if _chosen(safest, pools[safest]):
-        lines += ["", "```python", f'model = swap_global_pool(model, "{safest}")', "```"]
+        lines.append(f"- Our own runs of such tables, smaller than the paper's: {runs}.")
+    if unbeaten:
+        lines += ["", "One line puts such a pool into a torchvision or timm model:", ""]
+        lines += ["```python", f'model = swap_global_pool(model, "{unbeaten[-1]}")', "```"]
     rows = [advice for advice in ADVICE if advice.claim in found]
     if rows:
         lines += ["", "```{list-table} How to use it, as far as the verdicts go", ":name: tab-advice"]
@@ -169,27 +177,23 @@ def says(advice: Advice, entry: Entry) -> str:
     return text[0].upper() + text[1:]
 
 
-def _headline(number: dict[str, int], safest: str, outcomes: dict[str, int], ours: list[Entry]) -> str:
+def _headline(number: dict[str, int], unbeaten: list[str], ours: list[Entry]) -> str:
     against = [entry for entry in ours if entry.verdict and entry.verdict.scale != "smoke"]
     against = [entry for entry in against if entry.state == "contradicted"]
-    if _chosen(safest, outcomes) and not against:
+    if unbeaten and not against:
+        which = f"`{unbeaten[0]}` is" if len(unbeaten) == 1 else f"{len(unbeaten)} settings of it are"
         return (
-            f"Try it, and measure: in the paper's tables `{safest}` is nowhere significantly worse than average "
-            "pooling, and sometimes better."
+            f"Try it, and measure: in the paper's tables {which} nowhere significantly worse than average pooling, "
+            "and sometimes better."
         )
     if against and number["better"] > number["worse"]:
         names = " and ".join(entry.claim.id for entry in against)
-        return f"Perhaps: the paper's tables speak for it, our runs do not ({names}). Measure it on your task."
+        return f"Perhaps: the paper's tables speak for it, our runs of {names} against it. Measure it on your task."
     if number["better"] > number["worse"]:
         return (
             "Perhaps: it wins more often than it loses, but no setting of it is free of risk. Measure it on your task."
         )
     return "Not on this evidence: it loses at least as often as it wins."
-
-
-def _chosen(pool: str, outcomes: dict[str, int]) -> bool:
-    """Whether the printed tables speak for this pool without a word against it."""
-    return outcomes["worse"] == 0 and outcomes["better"] > 0
 
 
 def _link(claim: str) -> str:
@@ -206,10 +210,6 @@ def _outcomes(numbers: dict) -> dict[str, dict[str, int]]:
     return pools
 
 
-def _total(outcomes: dict[str, int]) -> int:
-    return sum(outcomes.values())
-
-
 def _spell(outcomes: dict[str, int]) -> str:
     better, level, worse = (outcomes[outcome] for outcome in ("better", "level", "worse"))
-    return f"better in {better} of {_total(outcomes)} settings, level in {level}, worse in {worse}"
+    return f"better in {better} of {sum(outcomes.values())} settings, level in {level}, worse in {worse}"

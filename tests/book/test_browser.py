@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lae_core.book import browser
-from lae_core.book.browser import VIEWS, BrowserError, check_book, ensure_browser, find_browser
+from lae_core.book.browser import VIEWS, BrowserError, check_book, ensure_browser, find_browser, screenshots
 
 PAGE = """<!doctype html>
 <html data-theme="dark"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"></head>
-<body><article><p id="top">{}</p></article></body></html>
+<body style="background: #121212; color: #eee"><article><div id="top">{}</div></article></body></html>
 """
+DOT = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/%3E"
 
 FAULTS = {
     "request": ('<img src="https://far.example/x.png" alt="">', "request to https://far.example/x.png"),
@@ -23,13 +24,31 @@ FAULTS = {
     "command": (r"so \frac{1}{2}", "mathematics left as source"),
     "plot": ('<div class="lae-plotly"></div>', "1 interactive figures are not drawn"),
     "wide": ('<div style="width: 600px">wide</div>', "px wider than the screen"),
+    "beyond": ('<div style="width: 90px"><div class="a" style="width: 99px">x</div></div>', "div.a is wider than div."),
+    "clipped": (
+        '<div class="b" style="width: 90px; overflow: hidden"><p style="width: 99px">x</p></div>',
+        "div.b cuts off what it holds",
+    ),
+    "faint": ('<span style="color: #555">dusk</span>', '"dusk" is rgb(85, 85, 85) on 18,18,18 in span.'),
+    "veiled": ('<p style="background: rgb(255 255 255 / 60%)">fog</p>', '"fog" is rgb(238, 238, 238) on 160,160,160'),
+    "mute": (f'<img src="{DOT}">', "image without alternative text: data:image"),
+    "unnumbered": (f'<figure><img src="{DOT}" alt="dot"><figcaption>A dot.</figcaption></figure>', "1 figures without"),
+    "loose": (f'<div class="cell_output"><img src="{DOT}" alt="dot"></div>', "1 figures without a number"),
+    "heavy": (f"<!-- {'x' * 1_500_000} -->", "1.5 MB with its pictures, 1.5 are allowed"),
 }
+# What may look like a fault and is none.
+GOOD = rf"""
+<a href="#top" style="color: #9cf">up</a> and <code>\frac</code>
+<a href="https://far.example" style="color: #9cf">elsewhere</a>
+<div style="overflow-x: auto"><div style="width: 900px">a wide table that scrolls</div></div>
+<span style="color: #888; font-size: 24px">large and a little faint</span>
+<figure><img src="{DOT}" alt="dot"><figcaption><span class="caption-number">Fig. 1</span> A dot.</figcaption></figure>
+"""
 
 
 def test_each_fault_is_found_and_a_good_page_has_none(tmp_path, monkeypatch):
     monkeypatch.setattr(browser, "_READY", browser._READY.replace("wait < 100", "wait < 2"))  # the plot never comes
-    good = r'<a href="#top">up</a> and <code>\frac</code> <a href="https://far.example">elsewhere</a>'
-    (tmp_path / "good.html").write_text(PAGE.format(good))
+    (tmp_path / "good.html").write_text(PAGE.format(GOOD))
     (tmp_path / "index.html").write_text('<meta http-equiv="Refresh" content="0; url=missing.html" />')
     for name, (fault, _) in FAULTS.items():
         (tmp_path / f"{name}.html").write_text(PAGE.format(fault))
@@ -45,6 +64,15 @@ def test_each_fault_is_found_and_a_good_page_has_none(tmp_path, monkeypatch):
     assert check_book(light, VIEWS[0]) == [
         "good.html (desktop, light): the theme is dark, the reader's screen asks for light"
     ]
+
+
+def test_screenshots_are_of_every_page_in_every_view(tmp_path):
+    (tmp_path / "html" / "part").mkdir(parents=True)
+    (tmp_path / "html" / "part" / "one.html").write_text(PAGE.format("one"))
+    (tmp_path / "html" / "index.html").write_text('<meta http-equiv="Refresh" content="0; url=part/one.html" />')
+    taken = [path.name for path in screenshots(tmp_path / "html", tmp_path / "shots")]
+    assert sorted(taken) == [f"part-one.{width}.{theme}.png" for width in (1280, 390) for theme in ("dark", "light")]
+    assert all((tmp_path / "shots" / name).read_bytes().startswith(b"\x89PNG") for name in taken)
 
 
 def test_no_pages_is_a_problem(tmp_path):
