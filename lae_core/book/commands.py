@@ -26,8 +26,7 @@ def _one_message(command: Command) -> Command:
             print(f"lae {command.__name__}: {error}", file=sys.stderr)
             return 2 if isinstance(error, NotebookError) else 1
         except KeyboardInterrupt:
-            kept = "nothing was left half written, finished executions and records of finished runs are kept"
-            print(f"\nlae {command.__name__}: interrupted; {kept}", file=sys.stderr)
+            print(f"\nlae {command.__name__}: interrupted; what had finished is kept", file=sys.stderr)
             return 130
 
     return told

@@ -110,7 +110,7 @@ def test_interrupt_stops_all_kernels_at_once_and_keeps_what_was_finished(project
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert err.strip() == "lae book: interrupted; finished executions are kept"
+    assert err.strip() == "lae book: interrupted; what had finished is kept"
     gone, alive = psutil.wait_procs(kernels, timeout=30)
     assert gone and not alive
     assert len(list(kept.glob("*/entry.json"))) == 1

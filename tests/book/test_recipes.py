@@ -27,7 +27,7 @@ from lae_core.runs.where import Where, slurm_arguments
 REPO = Path(__file__).resolve().parents[2]
 PAGES = REPO / "book" / "rerun"
 BLOCK = re.compile(
-    r"^(?P<fence>`{3,})\{code-block\} (?P<language>\w+)\n(?P<options>(?::.*\n)*)\n?(?P<body>.*?)^(?P=fence)$",
+    r"^(?P<fence>`{3,})\{code-block\} (?P<language>\w+)\n(?P<options>(?::[^\n]*\n)*)\n?(?P<body>.*?)^(?P=fence)$",
     re.M | re.S,
 )
 CAPTION = re.compile(
@@ -56,9 +56,9 @@ class Copy:
 
     def follow(self, page: str, heading: str) -> None:
         """Carry out the blocks of one section, in their order."""
-        section = re.split(r"^## ", (PAGES / page).read_text(encoding="utf-8"), flags=re.M)
-        (text,) = [part for part in section if part.startswith(f"{heading}\n")]
-        for block in BLOCK.finditer(text):
+        followed = blocks(page, heading)
+        assert any(block["language"] == "shell" for block in followed)
+        for block in followed:
             caption = CAPTION.search(block["options"].replace('\\"', '"'))
             if caption:
                 self.write(caption["file"], caption["where"], block["body"])
@@ -87,6 +87,20 @@ class Copy:
             path.write_text("".join([*lines[: place + 1], body, *lines[place + 1 :]]), encoding="utf-8")
 
 
+def blocks(page: str, heading: str) -> list[re.Match[str]]:
+    """The blocks below a heading; a block may hold headings of its own."""
+    text = (PAGES / page).read_text(encoding="utf-8")
+    found = list(BLOCK.finditer(text))
+    heads = [
+        head
+        for head in re.finditer(r"^## (.*)$", text, re.M)
+        if not any(b.start() < head.start() < b.end() for b in found)
+    ]
+    (begin,) = [head.start() for head in heads if head[1] == heading]
+    end = min((head.start() for head in heads if head.start() > begin), default=len(text))
+    return [block for block in found if begin < block.start() < end]
+
+
 def timeless(text: str) -> list[str]:
     """The words, without times, which differ from one run to the next; a page may break long lines."""
     return re.sub(r"[\d.]+ s\b", "… s", text).split()
@@ -103,7 +117,8 @@ def copy(tmp_path: Path) -> Copy:
         shutil.copytree(REPO / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(REPO / "_toc.yml", root)
     made = Copy(root)
-    assert Path(made.python("import lae_core; print(lae_core.__file__)")).is_relative_to(root)
+    found = made.python("from importlib.util import find_spec; print(find_spec('lae_core').origin)")
+    assert Path(found).is_relative_to(root)
     return made
 
 
