@@ -83,13 +83,12 @@ def _span(values: pd.Series) -> str:
 
 def swapped(models: dict) -> str:
     """How many models of each library can be swapped, and which cannot."""
-    what = {"torchvision": "classification models", "timm": "families, one small model of each"}
-    lines = ["| library | tried | swapped | without a global pool |", "|---|---|---:|---|"]
+    what = {"torchvision": "classification models", "timm": "families, tried on one small model of each"}
+    lines = []
     for library, found in models.items():
-        number, refused = found["counts"], found["without a global pool"]
-        if number["failed"]:
-            raise ValueError(f"{library}: {number['failed']} models failed to be swapped: {', '.join(found['failed'])}")
+        number, refused = found["counts"]["swapped"], found["without a global pool"]
+        if found["failed"]:
+            raise ValueError(f"{library}: {len(found['failed'])} failed to be swapped: {', '.join(found['failed'])}")
         names = ", ".join(dict.fromkeys(name.split("_")[0] for name in sorted(refused)))
-        total = number["swapped"] + len(refused)
-        lines.append(f"| {library} | {total} {what[library]} | {number['swapped']} | {len(refused)}: {names} |")
+        lines.append(f"- **{library}**: {number} of {number + len(refused)} {what[library]}. Not: {names}.")
     return "\n".join(lines) + "\n"

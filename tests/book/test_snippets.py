@@ -131,11 +131,13 @@ def test_commands_in_the_text_exist():
             assert command in commands, f"{page.name}: there is no `lae {command}`"
 
 
-def test_what_the_export_page_says_does_not_work_does_not():
-    """If one of these works, take it off book/use/export.md."""
+def test_what_the_pages_say_does_not_work_does_not():
+    """If one of these works, take it off book/use/own_network.md (the first) or book/use/export.md (the others)."""
     from lae_core import make_pool
 
     pool = make_pool("lae(t0=4)", channels=2).eval()
+    with pytest.raises(TypeError):
+        pool(torch.randn(1, 2, 9), mask=torch.ones(1, 1, 9, dtype=torch.bool))
     with pytest.raises(RuntimeError):
         torch.jit.script(pool)
     size = {2: torch.export.Dim("height", min=8), 3: torch.export.Dim("width", min=8)}

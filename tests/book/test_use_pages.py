@@ -56,11 +56,13 @@ def test_a_record_without_the_cases_is_refused(recorded):
 
 def test_models_are_counted_and_a_failure_stops_the_page():
     found = {
-        "counts": {"swapped": 5, "without a global pool": 3, "failed": 0},
+        "counts": {"swapped": 5},
         "without a global pool": ["vit_b_16", "alexnet", "vit_b_32"],
         "failed": {},
     }
-    assert "| timm | 8 families, one small model of each | 5 | 3: alexnet, vit |" in use_pages.swapped({"timm": found})
-    found["counts"]["failed"], found["failed"] = 1, {"odd_net": "no gradient"}
-    with pytest.raises(ValueError, match="timm: 1 models failed to be swapped: odd_net"):
+    assert use_pages.swapped({"torchvision": found}) == (
+        "- **torchvision**: 5 of 8 classification models. Not: alexnet, vit.\n"
+    )
+    found["failed"] = {"odd_net": "no gradient"}
+    with pytest.raises(ValueError, match="timm: 1 failed to be swapped: odd_net"):
         use_pages.swapped({"timm": found})
