@@ -89,3 +89,11 @@ def test_the_page_tells_of_each_room_what_it_holds():
     assert re.findall(r"^\* - `(\w+)`", page, re.M) == list(ROOMS)
     assert "  - \n" not in page, "a room whose __init__ says nothing of it"
     assert f":alt: {architecture.spoken(between_rooms(GRAPH))}" in page
+
+
+def test_the_page_for_maintainers_names_files_that_there_are():
+    text = (PACKAGE.parent / "book" / "maintainers.md").read_text(encoding="utf-8").split("## Moving to")[0]
+    named = re.findall(r"[`/ ]((?:[\w.-]+/)*[\w.-]+\.(?:py|md|yml|toml|cff))\b", text)
+    assert len(named) >= 8
+    for name in named:
+        assert (PACKAGE.parent / name).is_file() or name.startswith("_generated/"), name
