@@ -144,8 +144,11 @@ _PROBE = """() => {
     while (holder !== article && ["inline", "contents"].includes(getComputedStyle(holder).display)) {
       holder = holder.parentElement;
     }
-    const free = getComputedStyle(holder).overflowX === "visible";
-    if (free && style.display !== "inline" && box.right > holder.getBoundingClientRect().right + 1) {
+    let scrolls = false;
+    for (let at = holder; at && at !== article; at = at.parentElement) {
+      scrolls = scrolls || getComputedStyle(at).overflowX !== "visible";
+    }
+    if (!scrolls && style.display !== "inline" && box.right > holder.getBoundingClientRect().right + 1) {
       outside.push(`${named(node)} is wider than ${named(holder)}`);
     }
   }

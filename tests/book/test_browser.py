@@ -40,7 +40,7 @@ FAULTS = {
 GOOD = rf"""
 <a href="#top" style="color: #9cf">up</a> and <code>\frac</code>
 <a href="https://far.example" style="color: #9cf">elsewhere</a>
-<div style="overflow-x: auto"><div style="width: 900px">a wide table that scrolls</div></div>
+<div style="overflow-x: auto"><div><div style="width: 900px">a wide table that scrolls</div></div></div>
 <span style="color: #888; font-size: 24px">large and a little faint</span>
 <figure><img src="{DOT}" alt="dot"><figcaption><span class="caption-number">Fig. 1</span> A dot.</figcaption></figure>
 """

@@ -18,10 +18,9 @@ def test_every_page_works_offline(smoke_book: Path, view):
     assert check_book(smoke_book / "html", view) == []
 
 
-def test_every_page_of_the_contents_is_there_and_not_too_heavy(smoke_book: Path, repo: Path):
+def test_every_page_of_the_contents_is_there_and_says_how_it_was_made(smoke_book: Path, repo: Path):
     for name in toc_files(repo):
         page = smoke_book / "html" / f"{name}.html"
-        assert page.stat().st_size < 1_500_000, name
         assert '<aside class="lae-provenance"' in page.read_text(encoding="utf-8"), name
 
 
