@@ -177,8 +177,9 @@ _PROBE = """() => {
   const words = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
   while (words.nextNode()) {
     const node = words.currentNode, parent = node.parentElement;
-    if (!node.textContent.trim() || parent.closest("script, style, svg, [aria-hidden], .visually-hidden, .sr-only, .headerlink")) continue;
-    if (!visible(node)) continue;
+    // A heading's own link shows only under the mouse.
+    const unread = "script, style, svg, [aria-hidden], .visually-hidden, .sr-only, .headerlink";
+    if (!node.textContent.trim() || !visible(node) || parent.closest(unread)) continue;
     const style = getComputedStyle(parent);
     const below = ground(parent), ink = over(channels(style.color), below);
     const [high, low] = [light(ink), light(below)].sort((a, b) => b - a);
