@@ -27,6 +27,7 @@ _POOLS = {
     "logavgexp-pytorch": "logavgexp-pytorch",
     "timm LsePlus2d": "timm's `LsePlus2d`",
 }
+_UNKNOWN = "–"
 
 
 def write(stage: Stage) -> None:
@@ -50,18 +51,18 @@ def cost(recorded: Path) -> str:
     # Four bytes an element; what is kept was recorded in MiB.
     inputs = part["shape"].map(lambda shape: math.prod(map(int, shape.split("×"))) * 4 / 2**20)
     part = part.assign(kept=part["kept"] / inputs)
-    lines = ["| pool | time, fixed t | time, trained t | memory |", "|---|---:|---:|---:|"]
+    lines = ["| pool | fixed t | trained t | memory |", "|---|---:|---:|---:|"]
     for pool, shown in _POOLS.items():
         rows = part[part["pool"] == pool]
         times = (_span(rows.loc[rows["temperature"] == kind, "both"]) for kind in ("fixed", "trained"))
-        kept = "not measured" if pool.endswith("compiled") else _span(rows["kept"])
+        kept = _UNKNOWN if pool.endswith("compiled") else _span(rows["kept"])
         lines.append(f"| {shown} | {' | '.join(times)} | {kept} |")
     shapes = ", ".join(dict.fromkeys(part["shape"]))
     where = report["provenance"]
     lines += [
         "",
-        "Time of forward and backward as a multiple of the mean's; memory held for the backward pass as a multiple of the "
-        "input's. From the least to the most over the shapes "
+        "Time of forward and backward, with a fixed and with a trained temperature, as a multiple of the mean's; memory held "
+        f"for the backward pass as a multiple of the input's ({_UNKNOWN}: not measured). From least to most over the shapes "
         f"{shapes} (float32, t = 1, contiguous, one thread of {where['cpu']}, torch {where['versions']['torch']}).",
     ]
     if whole := report.get("resnet50"):
@@ -76,7 +77,7 @@ def cost(recorded: Path) -> str:
 
 def _span(values: pd.Series) -> str:
     if values.empty:
-        return "not measured"
+        return _UNKNOWN
     least, most = (f"{value:.1f}" for value in (values.min(), values.max()))
     return least if least == most else f"{least} to {most}"
 

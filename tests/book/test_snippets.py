@@ -131,7 +131,8 @@ def test_commands_in_the_text_exist():
             assert command in commands, f"{page.name}: there is no `lae {command}`"
 
 
-def test_what_the_pages_say_does_not_work_does_not():
+@pytest.mark.filterwarnings("ignore")  # torch's own, about the ways that it has given up
+def test_what_the_pages_say_does_not_work_does_not(tmp_path):
     """If one of these works, take it off book/use/own_network.md (the first) or book/use/export.md (the others)."""
     from lae_core import make_pool
 
@@ -140,6 +141,8 @@ def test_what_the_pages_say_does_not_work_does_not():
         pool(torch.randn(1, 2, 9), mask=torch.ones(1, 1, 9, dtype=torch.bool))
     with pytest.raises(RuntimeError):
         torch.jit.script(pool)
+    with pytest.raises((IndexError, RuntimeError, torch.onnx.errors.OnnxExporterError)):
+        torch.onnx.export(pool, (torch.randn(1, 2, 9),), tmp_path / "old.onnx", dynamo=False)
     size = {2: torch.export.Dim("height", min=8), 3: torch.export.Dim("width", min=8)}
     program = torch.export.export(pool, (torch.randn(1, 2, 9, 10),), dynamic_shapes=(size,)).module()
     assert program(torch.randn(1, 2, 20, 11)).shape == (1, 2)
