@@ -8,7 +8,8 @@ For a row z of n values with maximum m, and u = (z - m) / t <= 0:
 
 The textbook form t (logsumexp(z / t) - log n) is off by t times the rounding error, and its gradient to t is a difference
 of nearly equal numbers. Here both are sums of terms of one sign. Where a choice may depend on the data, that is on a CPU
-and outside of compilation and tracing, `eager_cpu` finds for every row the cheapest form that is as exact as these.
+and outside of compilation and tracing, `eager_cpu` finds for every row the cheapest form that is as exact as these;
+`compiled` writes them so that a compiler makes short loops of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from lae_core.pooling import compiled
 from lae_core.pooling.eager_cpu import by_looking
 from lae_core.pooling.series import expm1, phi
 
@@ -80,27 +82,32 @@ class _LogAvgExp(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         z, t, mask, ctx.dims, ctx.wants_t = inputs
-        _, exp_u, inverse, falling = output
-        ctx.mark_non_differentiable(exp_u, inverse, falling)
+        ctx.compiled = compiled.fits(z, t.dtype)
+        _, *kept = output
+        ctx.mark_non_differentiable(*kept)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, t, mask, exp_u, inverse, falling)
+        ctx.save_for_backward(z, t, mask, *kept)
 
     @staticmethod
     def backward(ctx, grad, *_):
-        z, t, mask, exp_u, inverse, falling = ctx.saved_tensors
+        z, t, mask, *kept = ctx.saved_tensors
         needs_z, needs_t = ctx.needs_input_grad[:2]
         if grad is None:
             return None, None, None, None, None
-        grad = grad.to(inverse.dtype)
+        grad = grad.to(t.dtype)
         # a second derivative is being prepared, or t's gradient was not foreseen
         if (torch.is_grad_enabled() and not torch.compiler.is_compiling()) or (needs_t and not ctx.wants_t):
             weights, falling = _differentiable(z, t, mask, ctx.dims)
-            grad_z = grad * weights
+            grad_z, fall = grad * weights, grad * falling
+        elif ctx.compiled:
+            grad_z, fall = _compiled_backward(grad, z, t, mask, ctx.dims, needs_t, *kept)
         else:
+            exp_u, inverse, falling = kept
             grad_z = exp_u * (grad * inverse) if needs_z else None
+            fall = grad * falling if needs_t else None
         return (
             grad_z.to(z.dtype) if needs_z else None,
-            torch.where(grad == 0, 0.0, -grad * falling).sum_to_size(t.shape) if needs_t else None,
+            torch.where(grad == 0, 0.0, -fall).sum_to_size(t.shape) if needs_t else None,
             None,
             None,
             None,
@@ -120,6 +127,8 @@ class _LogAvgExp(torch.autograd.Function):
 
 def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, ...]:
     """Value, exp(u), the inverse of its sum, and falling = -dLAE/dt (where asked for) of every row."""
+    if compiled.fits(z, t.dtype):
+        return _compiled_forward(z, t, mask, dims)
     n = _count(z, mask, dims, t.dtype)
     top, z = _top(z, mask, dims)
     if _may_look(z) and isinstance(n, int):
@@ -138,6 +147,55 @@ def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], w
     empty = total == 0  # no element counts: the value is -inf, and by definition there is no gradient
     falling = value.new_empty(0) if falling is None else torch.where(empty, 0.0, falling)
     return value.to(z.dtype), exp_u.to(z.dtype), torch.where(empty, 0.0, 1 / total), falling
+
+
+def _compiled_forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Value, maximum, the inverse of sum exp(u), and L of every row, in the form for a compiler."""
+    n = _count(z, mask, dims, t.dtype)
+    if mask is None:
+        rows, steps = compiled.in_blocks(z, dims)
+    else:
+        rows, steps = z.masked_fill(~mask, -math.inf), [dims]
+    top = rows.detach()
+    for step in steps:
+        top = top.amax(step, keepdim=True)
+    top = top.to(t.dtype)
+    exp_u, expm1_u = compiled.exp_and_expm1(compiled.binary_exponent(rows, top, t, dims[-1]))
+    total, excess = exp_u, expm1_u if mask is None else expm1_u.masked_fill(~mask, 0.0)
+    for step in steps:
+        total, excess = _sum(total, step), _sum(excess, step)
+    excess = excess / n
+    total = torch.where(top == math.inf, top, total)
+    narrow = (excess > -0.5) & (total > 0)
+    log_mean = torch.where(narrow, torch.log1p(excess), torch.log(total / n))
+    total = torch.where(narrow, n + n * excess, total)
+    return (top + t * log_mean).to(z.dtype), top, torch.where(total == 0, 0.0, 1 / total), log_mean
+
+
+def _compiled_backward(
+    grad: Tensor,
+    z: Tensor,
+    t: Tensor,
+    mask: Tensor | None,
+    dims: tuple[int, ...],
+    needs_t: bool,
+    top: Tensor,
+    inverse: Tensor,
+    log_mean: Tensor,
+) -> tuple[Tensor, Tensor | None]:
+    """The gradient to z, and that of every row to -t. The exponential is cheaper to compute again than to write and read."""
+    if mask is not None:
+        z = z.masked_fill(~mask, -math.inf)
+    v = compiled.binary_exponent(z, top, t, dims[-1])
+    exp_u = compiled.exp_and_expm1(v)[0]
+    grad_z = exp_u * (grad * inverse)
+    if not needs_t:
+        return grad_z, None
+    n = _count(z, mask, dims, t.dtype)
+    phi_delta = compiled.phi(v, log_mean, exp_u * compiled.buffer(inverse * n))
+    # a sum that does not depend on grad would be moved to the forward pass, and cost a loop of its own there
+    fall = _masked_mean(grad * phi_delta, mask, n, dims)
+    return grad_z, torch.where(log_mean == -math.inf, 0.0, fall)
 
 
 def _differentiable(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
@@ -176,7 +234,7 @@ def _masked_mean(x: Tensor, mask: Tensor | None, n: int | Tensor, dims: tuple[in
 
 def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     # eager torch adds in a tree, a compiler one by one: over a long row of like values that drifts
-    drifts = torch.compiler.is_compiling() and math.prod([x.shape[d] for d in dims]) > 512
+    drifts = torch.compiler.is_compiling() and math.prod([x.shape[d] for d in dims]) > compiled.LONG
     return x.sum(dims, keepdim=True, dtype=torch.float64 if drifts else None).to(x.dtype)
 
 
