@@ -8,7 +8,8 @@ where the 90 % interval of their difference lies within a margin that was named 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -104,7 +105,8 @@ def pairs_needed(difference: float, sd: float, *, power: float = 0.8) -> int | N
 def paired_power(difference: float, sd: float, n: int) -> float:
     """The chance that a paired t test of n pairs, whose differences have deviation sd, finds a true difference."""
     critical, shift = sps.t.ppf(1 - ALPHA / 2, n - 1), abs(difference) / sd * math.sqrt(n)
-    return float(sps.nct.sf(critical, n - 1, shift) + sps.nct.cdf(-critical, n - 1, shift))
+    # the lower tail as the upper one of the mirror image: scipy's own lower tail is nan far out
+    return float(sps.nct.sf(critical, n - 1, shift) + sps.nct.sf(critical, n - 1, -shift))
 
 
 def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
@@ -121,6 +123,19 @@ def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
         }
         for c in comparisons.values()
     )
+
+
+def counts(comparisons: Iterable[Comparison]) -> str:
+    """How many came out how: "4 higher, 2 undecided"."""
+    found = Counter(c.outcome for c in comparisons)
+    return ", ".join(f"{found[word]} {word}" for word in ("higher", "same", "lower", "undecided") if found[word])
+
+
+def tally(comparisons: Iterable[Comparison]) -> str:
+    """The same with the lowest and the highest of them, for the evidence of a verdict; one alone speaks for itself."""
+    ordered = sorted(comparisons, key=lambda c: c.difference)
+    ends = f"lowest {ordered[0]}; highest {ordered[-1]}"
+    return f"{counts(ordered)} ({ends})" if len(ordered) > 1 else str(ordered[0])
 
 
 def all_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:

@@ -136,6 +136,7 @@ def bill(experiment: str) -> pd.DataFrame:
 
 def built(config: RunConfig) -> dict[str, int]:
     """Parameters and pooled positions of a config's network, found without a picture."""
-    model = network.build(config)
+    with torch.device("meta"):
+        model = network.build(config)
     facts = network.measure(model, config.image_size)
     return {name: facts[name] for name in ("parameters", "pooled_positions")}

@@ -12,6 +12,9 @@ from lae_core.evidence.paper import tables
 from lae_core.pooling import PoolSpec
 from lae_core.training.config import RunConfig
 
+# Parameters known for the networks as the paper builds them, with average pooling and ten classes.
+PARAMETERS = {"wrn": 6_173_472, "pyramidnet": 16_676_730, "mxresnet": 23_641_003}
+
 # Each size of picture is cut from the archive that the benchmark provides for it.
 ARCHIVE = {128: 160, 256: 320}
 
@@ -42,6 +45,8 @@ def squeeze_excite(pool: str, squeeze: str, data: str) -> RunConfig:
 
 def mxresnet(pool: str, data: str, size: int, *, tuned_for: str | None = None, epochs: int = 5) -> RunConfig:
     """N4: MXResNet-50 on Imagenette or Imagewoof, version 1, at 128 or 256 px."""
+    if size not in ARCHIVE:
+        raise ValueError(f"size={size!r}: the paper prints hyperparameters for {', '.join(map(str, ARCHIVE))}")
     base = RunConfig(
         network="mxresnet", depth=50, width=1, pool=pool, data=f"{data}-{ARCHIVE[size]}", image_size=size,
         augment="resize-crop", label_smoothing=0.1, optimiser="ranger", schedule="flat-cosine", batch=64, epochs=epochs,

@@ -1,0 +1,93 @@
+"""The printed protocol: every row of the paper's hyperparameter tables arrives in its config, and no other does."""
+
+import pytest
+
+from lae_core.evidence import protocol
+from lae_core.evidence.paper import tables
+
+FIELDS = {"flat_share": "flat"}
+NUMBERS = ("lr", "weight_decay", "momentum", "beta2", "eps", "flat_share", "lr_decay")
+
+
+def made(table, row):
+    if table == "hyper_wrn":
+        return protocol.wrn(row.pool, row.data)
+    if table == "hyper_se":
+        return protocol.squeeze_excite(row.pool, row.squeeze_pool, row.data)
+    if table == "hyper_mxresnet":
+        return protocol.mxresnet(row.pool, row.data, row.size)
+    return protocol.pyramidnet_retuned(row.pool, row.data)
+
+
+@pytest.mark.parametrize("table", ["hyper_wrn", "hyper_se", "hyper_mxresnet", "hyper_pyramidnet"])
+def test_every_printed_row_arrives_whole(table):
+    frame = tables()[table].frame()
+    configs = [made(table, row) for row in frame.itertuples()]
+    assert len({config.key() for config in configs}) == len(frame) > 0
+    for row, config in zip(frame.itertuples(), configs, strict=True):
+        assert config.pool == row.pool and config.data.startswith(row.data)
+        assert config.squeeze == getattr(row, "squeeze_pool", None)
+        for name in set(NUMBERS) & set(frame.columns):
+            assert getattr(config, FIELDS.get(name, name)) == getattr(row, name), name
+
+
+def test_the_recipes_are_those_of_the_text():
+    wrn = protocol.wrn("avg", "cifar10")
+    assert (wrn.depth, wrn.width, wrn.last_activation, wrn.augment) == (18, 6, "prelu", "autoaugment")
+    assert (wrn.epochs, wrn.batch, wrn.schedule, wrn.ramp_up * wrn.epochs) == (48, 256, "ramp", 6)
+    pyramid = protocol.pyramidnet("avg", "cifar100")
+    assert (pyramid.depth, pyramid.width, pyramid.tail, pyramid.augment) == (110, 200, "bn-pool-bn-relu", "autoaugment")
+    assert (pyramid.epochs, pyramid.batch, pyramid.lr, pyramid.momentum) == (300, 128, 0.1, 0.9)
+    assert [share * pyramid.epochs for share in pyramid.milestones] == [150, 225]
+    assert (pyramid.weight_decay, pyramid.lr_decay, pyramid.last_activation) == (1e-4, 0.1, "relu")
+    assert protocol.pyramidnet("avg", "cifar10", lr=0.5).lr == 0.5
+    mx = protocol.mxresnet("avg", "imagewoof", 256)
+    assert (mx.depth, mx.width, mx.stem_stride, mx.attention, mx.image_size) == (50, 1, 4, True, 256)
+    assert (mx.epochs, mx.batch, mx.optimiser, mx.schedule, mx.data) == (
+        5,
+        64,
+        "ranger",
+        "flat-cosine",
+        "imagewoof-320",
+    )
+    assert protocol.mxresnet("avg", "imagenette", 128).data == "imagenette-160"
+
+
+@pytest.mark.parametrize(
+    ("pool", "printed"),
+    [
+        ("lae(t0=4)", "lae"),
+        ("lae(t0=4, train=one)", "lae(train=one)"),
+        ("lae(t0=0.25, train=channel, dtype=float64)", "lae(train=channel)"),
+        ("lae(form=textbook, dtype=float16)", "lae"),
+        ("mixed(train=channel)", "mixed(train=channel)"),
+        ("avg", "avg"),
+    ],
+)
+def test_a_pool_without_a_row_takes_that_of_its_kind(pool, printed):
+    assert protocol.printed_pool(pool) == printed
+    assert protocol.printed_pool(printed) == printed
+
+
+def test_t0_of_4_has_its_own_pool_and_the_numbers_of_t0_of_1():
+    ours, printed = (protocol.mxresnet(f"lae({t0}train=one)", "imagewoof", 128) for t0 in ("t0=4, ", ""))
+    assert ours.pool == "lae(t0=4, train=one)"
+    assert ours.replace(pool=printed.pool) == printed
+
+
+def test_hyperparameters_may_be_another_pools():
+    borrowed = protocol.wrn("lae", "cifar100", tuned_for="avg")
+    assert borrowed == protocol.wrn("avg", "cifar100").replace(pool="lae") != protocol.wrn("lae", "cifar100")
+
+
+def test_what_is_not_printed_is_an_error_that_names_what_is():
+    with pytest.raises(ValueError, match=r"pool='max'.*avg.*lae\(train=one\)"):
+        protocol.wrn("max", "cifar10")
+    with pytest.raises(ValueError, match="data='digits'.*cifar10, cifar100"):
+        protocol.wrn("avg", "digits")
+    with pytest.raises(ValueError, match="squeeze_pool='max'"):
+        protocol.squeeze_excite("avg", "max", "cifar10")
+    with pytest.raises(ValueError, match="data='cifar10'.*cifar100"):
+        protocol.pyramidnet_retuned("avg", "cifar10")
+    with pytest.raises(ValueError, match="size=64.*128.*256"):
+        protocol.mxresnet("avg", "imagewoof", 64)
