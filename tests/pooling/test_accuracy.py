@@ -143,6 +143,22 @@ def test_error_when_compiled(dtype):
     check(measure(*grid(64, dtype, ("normal", "outlier above")), compiled))
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_error_of_large_maps_when_compiled(channels_last):
+    """Rows of 28×28, which the compiled way adds in blocks, whichever way they lie in memory."""
+    torch._dynamo.reset()
+    compiled = torch.compile(logavgexp, fullgraph=True)
+
+    def operator(rows, t):
+        maps = rows.view(len(rows), 1, 28, 28)
+        if channels_last:
+            maps = maps.expand(-1, 2, -1, -1).contiguous(memory_format=torch.channels_last)
+        return compiled(maps, t[:, None], dim=(2, 3))[:, 0]
+
+    rows, t = grid(784, torch.float32, ("normal",))
+    check(measure(rows[::7], t[::7], operator))
+
+
 @pytest.mark.parametrize("t", [0.03, 4.0, 1e6])
 def test_error_of_long_rows(operator, t):
     rows = draw(100_000, "outlier below" if t == 4.0 else "normal", 0).float().unsqueeze(0)
