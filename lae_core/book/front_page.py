@@ -149,21 +149,23 @@ def answer(entries: list[Entry]) -> str:
     if unbeaten:
         lines += ["", "One line puts such a pool into a torchvision or timm model:", ""]
         lines += ["```python", f'model = swap_global_pool(model, "{unbeaten[-1]}")', "```"]
-    rows = [advice for advice in ADVICE if advice.claim in found]
+    sentences = {advice: says(advice, found[advice.claim]) for advice in ADVICE if advice.claim in found}
+    rows = {advice: sentence for advice, sentence in sentences.items() if sentence}
     if rows:
         lines += ["", "```{list-table} How to use it, as far as the verdicts go", ":name: tab-advice"]
         lines += [":class: lae-advice", ":header-rows: 1", ":widths: 28 44 28", ""]
         lines += ["* - you ask", "  - the evidence says", "  - which rests on"]
-        for advice in rows:
-            entry = found[advice.claim]
-            lines += [f"* - {advice.question}", f"  - {says(advice, entry)}"]
-            lines += [f"  - {_link(entry.claim.id)} {verdict_badge(entry)}"]
+        for advice, sentence in rows.items():
+            lines += [f"* - {advice.question}", f"  - {sentence}"]
+            lines += [f"  - {_link(advice.claim)} {verdict_badge(found[advice.claim])}"]
         lines += ["```"]
+    if waiting := [f"*{advice.question}* {_link(advice.claim)}" for advice, said in sentences.items() if not said]:
+        lines += ["", f"Not decided here, so that the paper's word is all there is: {', '.join(waiting)}."]
     return "\n".join(lines) + "\n"
 
 
-def says(advice: Advice, entry: Entry) -> str:
-    """The sentence that a verdict allows. At `smoke` a run only shows that the notebook works: it advises nothing."""
+def says(advice: Advice, entry: Entry) -> str | None:
+    """The sentence that a verdict allows, if any. At `smoke` a run only shows that the notebook works."""
     state = entry.state if entry.verdict and entry.verdict.scale != "smoke" else "open"
     match state:
         case "proved" | "reproduced":
@@ -173,7 +175,7 @@ def says(advice: Advice, entry: Entry) -> str:
         case "contradicted":
             text = advice.fails
         case _:
-            text = f"not decided. The paper's view: {entry.claim.claim}"
+            return None
     return text[0].upper() + text[1:]
 
 

@@ -80,8 +80,12 @@ def _source_button(app: Sphinx, pagename: str, templatename: str, context: dict[
 
 
 def _code_in_docstrings(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Our docstrings mark code as Markdown does, with single backticks; Sphinx reads them as something else."""
+    """Our docstrings mark code as Markdown does, by single backticks and by indenting; Sphinx reads both otherwise."""
     lines[:] = [re.sub(r"(?<![`:\w])`([^`]+)`(?![`_])", r"``\1``", line) for line in lines]
+    if what == "module":  # where Napoleon gives no meaning to a line that ends in a colon
+        for at, (line, gap, block) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
+            if re.search(r"[^:]:$", line) and not gap and block.startswith("    "):
+                lines[at] += ":"
 
 
 def repository_url() -> str:
