@@ -30,7 +30,7 @@ def strip(samples: Mapping[str, Sequence[float]], xlabel: str, paper: Mapping[st
         axes.plot(values, [row] * len(values), ".", color=style["color"], alpha=0.35)
         _interval(axes, values, row, style)
     axes.set_yticks(range(len(samples)), [str(style["label"]) for style in styles])
-    axes.set(xlabel=f"{xlabel}; dots: runs, bar: {INTERVAL}")
+    figure.supxlabel(f"{xlabel}; dots: runs, bar: {INTERVAL}", fontsize="medium")  # longer than the axes are wide
     axes.invert_yaxis()
     if paper:
         top = axes.twiny()
@@ -165,7 +165,7 @@ def strips(
             axes.axvline(mean_interval(samples[reference]).centre, color="0.25", linestyle=":", linewidth=1.2, zorder=0)
             axes.set_yticks(range(len(samples)), [str(style_of(pool)["label"]) for pool in samples])
             axes.set(title=view)
-        line[0].invert_yaxis()
+        line[0].set_ylim(len(samples) - 0.5, -0.5)
         line[0].set_ylabel(setting)
     figure.supxlabel(f"{xlabel}; dots: runs, bar: {INTERVAL}", fontsize="medium")
     return figure
@@ -207,6 +207,8 @@ def side_by_side(
         axes.set_xscale("log", base=2)
         temperature_ticks(axes.xaxis, sorted({t for ts, _ in lines.values() for t in ts}))
         axes.set(title=title)
+    low, high = grid[0][0].get_ylim()
+    grid[0][0].set_ylim(max(low, 0), min(high, 100))  # the interval of two runs can reach beyond what accuracy can be
     for axes in grid[-1]:
         axes.set_xlabel("temperature t at the start")
     for axes in grid[:, 0]:

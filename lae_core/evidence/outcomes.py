@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lae_core.evidence.paper import DATA_LABELS
+from lae_core.pooling import PoolSpec
 from lae_core.runs.records import Record
 from lae_core.training.datasets import DATASETS
 
@@ -45,30 +46,127 @@ def curves(records: Sequence[Record], what: str = "valid_error") -> tuple[list[i
     return epochs, np.array(values)
 
 
+def early_accuracies(records: Sequence[Record]) -> list[float]:
+    """Of each run, the mean validation accuracy in % over the first half of training; after a divergence it guesses."""
+    means = []
+    for record in records:
+        seen = {row["epoch"]: row.get("valid_error") for row in record.result["epochs"]}
+        due = [e for e in range(1, first_half(record) + 1) if e % record.config["eval_every"] == 0]
+        found = [_guess(record) if seen.get(e) is None else 100 * (1 - seen[e]) for e in due]
+        means.append(float(np.mean(found)))
+    return means
+
+
+def first_half(record: Record) -> int:
+    """The last epoch of the first half of training: 2 of 5; of one epoch, that one."""
+    return max(1, record.config["epochs"] // 2)
+
+
+def gradient_ratio(records: Sequence[Record], base: Sequence[Record]) -> tuple[list[int], np.ndarray]:
+    """Epochs, and a matrix (runs, epochs) of a run's mean gradient norm over that of the run of `base` beside it.
+
+    It ends where the first of all these runs diverged.
+    """
+    above, below = ([[row["gradient_norm"] for row in r.result["epochs"]] for r in runs] for runs in (records, base))
+    last = min(next((k for k, norm in enumerate(norms) if norm is None), len(norms)) for norms in [*above, *below])
+    ratio = np.array([a[:last] for a in above]) / np.array([b[:last] for b in below])
+    return list(range(1, last + 1)), ratio
+
+
 def final_temperatures(records: Sequence[Record]) -> list[np.ndarray]:
     """Of each run, the temperatures of its global pool at the end: one, or one a channel. nan after a divergence."""
     found = (r.result["pools"][POOL]["temperature"] for r in records)
     return [np.array([np.nan if t is None else t for t in values], dtype=float) for values in found]
 
 
+def initial_temperature(record: Record) -> float:
+    """The t₀ of the run's global pool."""
+    return float(dict(PoolSpec.parse(record.config["pool"]).arguments).get("t0", 1))
+
+
+def doublings(records: Sequence[Record]) -> list[float]:
+    """How often each run doubled its temperature: log₂ of final over initial, the mean over channels.
+
+    A run that diverged to no final temperature counts as one that did not move it.
+    """
+    moved = []
+    for record, final in zip(records, final_temperatures(records), strict=True):
+        change = float(np.log2(final / initial_temperature(record)).mean())
+        moved.append(change if np.isfinite(change) else 0.0)
+    return moved
+
+
+def temperature_course(records: Sequence[Record]) -> tuple[list[int], np.ndarray]:
+    """Epochs from 0, and a matrix (runs, epochs) of log₂ of the geometric mean temperature over t₀.
+
+    After a divergence a run stays where it was last seen.
+    """
+    epochs = list(range(1 + max(len(r.result["epochs"]) for r in records)))
+    rows = []
+    for record in records:
+        seen = [row["temperatures"][POOL]["mean"] for row in record.result["epochs"]]
+        course = [0.0]
+        for k in range(len(epochs) - 1):
+            t = seen[k] if k < len(seen) else None
+            course.append(float(np.log2(t / initial_temperature(record))) if t else course[-1])
+        rows.append(course)
+    return epochs, np.array(rows)
+
+
 def over_sizes(records: Sequence[Record], view: str) -> tuple[list[int], np.ndarray]:
-    """Input sizes, and a matrix (runs, sizes) of accuracy in %, for one view: zoom, crop-zero, crop-noise."""
-    sizes = sorted(int(size) for size in records[0].result["input_sizes"][view])
-    rows = [[100 * r.result["input_sizes"][view][str(size)] for size in sizes] for r in records]
+    """Input sizes, that of training among them, and a matrix (runs, sizes) of accuracy in %.
+
+    The view is zoom, crop-zero or crop-noise. A run that diverged guesses at every size.
+    """
+    trained_at = records[0].config["image_size"]
+    sizes = sorted({*records[0].config["input_sizes"], trained_at})
+    rows = []
+    for record, accuracy in zip(records, accuracies(records), strict=True):
+        if record.result["final"]:
+            seen = {int(size): 100 * value for size, value in record.result["input_sizes"][view].items()}
+            rows.append([accuracy if size == trained_at else seen[size] for size in sizes])
+        else:
+            rows.append([accuracy] * len(sizes))
     return sizes, np.array(rows)
+
+
+def off_size(records: Sequence[Record], view: str) -> list[float]:
+    """Of each run, the mean accuracy over the sizes off that of training less the accuracy at it, in points."""
+    sizes, values = over_sizes(records, view)
+    at = sizes.index(records[0].config["image_size"])
+    return (np.delete(values, at, axis=1).mean(axis=1) - values[:, at]).tolist()
+
+
+def a_third_off(records: Sequence[Record]) -> dict[tuple[str, str], list[float]]:
+    """Accuracy in % at the input sizes nearest to a third off that of training, by (smaller or larger, what was done).
+
+    Below the size of training nothing is padded, so both crops are one.
+    """
+    trained_at = records[0].config["image_size"]
+    done = {"zoom": "zoom", "crop-zero": "zero pad", "crop-noise": "noise pad"}
+    found = {}
+    for side, goal in (("smaller", 2 / 3), ("larger", 4 / 3)):
+        for view, name in done.items():
+            sizes, values = over_sizes(records, view)
+            near = min(sizes, key=lambda size: abs(size - goal * trained_at))
+            if side == "larger" or view != "crop-noise":
+                name = "crop" if side == "smaller" and view == "crop-zero" else name
+                found[side, f"{name} to {near} px"] = values[:, sizes.index(near)].tolist()
+    return found
 
 
 def setting(records: Sequence[Record], profile: str) -> str:
     """One line under a figure: profile, data, network, n and hardware, read off the records."""
     first = records[0]
     config, network, origin = first.config, first.result["network"], first.provenance
-    seeds = len({r.config["seed"] for r in records})
+    over = "seed" if config["fold"] is None else "fold"
+    n = len({r.config[over] for r in records})
     pictures = f"{config['subset']:,} training pictures" if config["subset"] else "all training pictures"
     where = origin.get("gpu") or origin.get("cpu") or "unknown hardware"
     return (
         f"{profile}: {_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; "
         f"{_network(config)} with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions; "
-        f"n = {seeds} seeds an arm; {where}."
+        f"n = {n} {over}s an arm; {where}."
     )
 
 
