@@ -9,6 +9,7 @@ import json
 import math
 import numbers
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_type_hints
 
 from lae_core.pooling import PoolSpec
@@ -107,7 +108,7 @@ class RunConfig:
     recipe: int = RECIPE
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self)).items():
+        for name, kind in _hints().items():
             object.__setattr__(self, name, _typed(name, getattr(self, name), kind))
         for name in ("pool", "squeeze"):
             text = getattr(self, name)
@@ -201,6 +202,11 @@ class RunConfig:
         named = {n: v for n, v in self.to_dict().items() if v != _plain(_DEFAULTS[n]) and n != "device"}
         text = json.dumps(named | {"recipe": self.recipe}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(RunConfig)
 
 
 _DEFAULTS: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(RunConfig)}
