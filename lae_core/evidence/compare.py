@@ -134,6 +134,8 @@ def counts(comparisons: Iterable[Comparison]) -> str:
 def tally(comparisons: Iterable[Comparison]) -> str:
     """The same with the lowest and the highest of them, for the evidence of a verdict; one alone speaks for itself."""
     ordered = sorted(comparisons, key=lambda c: c.difference)
+    if not ordered:
+        return "not run"
     ends = f"lowest {ordered[0]}; highest {ordered[-1]}"
     return f"{counts(ordered)} ({ends})" if len(ordered) > 1 else str(ordered[0])
 
