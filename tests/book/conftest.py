@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -56,6 +57,8 @@ class Project:
             stderr=output,
             text=True,
             start_new_session=True,
+            # a shell that starts the tests in the background has them, and their children, ignore interrupts
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def lae(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:

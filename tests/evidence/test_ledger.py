@@ -38,7 +38,7 @@ def test_claims_are_short_plain_and_placed(claim):
 
 def recorded(path: Path) -> set[str]:
     """The claims on which a notebook's source records a verdict."""
-    code = "\n".join(cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code")
+    code = "\n".join(cell.source for cell in jupytext.read(path, fmt="md:myst").cells if cell.cell_type == "code")
     return set(re.findall(r'record_verdict\(\s*"([A-Z]\d+[a-z]?)"', code))
 
 
@@ -58,7 +58,7 @@ def typed_verdicts(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_no_page_types_a_verdict(path):
-    prose = "\n".join(cell.source for cell in jupytext.read(path).cells if cell.cell_type == "markdown")
+    prose = "\n".join(cell.source for cell in jupytext.read(path, fmt="md:myst").cells if cell.cell_type == "markdown")
     assert typed_verdicts(prose) == []
 
 
