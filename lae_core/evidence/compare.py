@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as sps
 
-from lae_core.evidence.stats import Interval, holm, mean_interval, summarise
+from lae_core.evidence.stats import Interval, fewest, holm, mean_interval, summarise
 
 ALPHA = 0.05
 MOST_PAIRS = 10**6
@@ -91,15 +91,7 @@ def pairs_needed(difference: float, sd: float, *, power: float = 0.8) -> int | N
     """
     if not difference or not sd > 0:
         raise ValueError(f"difference={difference}, sd={sd}: expected a difference, and a deviation above 0")
-    low, high = 1, 2
-    while paired_power(difference, sd, high) < power:
-        if high == MOST_PAIRS:
-            return None
-        low, high = high, min(2 * high, MOST_PAIRS)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if paired_power(difference, sd, middle) >= power else (middle, high)
-    return high
+    return fewest(lambda n: paired_power(difference, sd, n) >= power, MOST_PAIRS)
 
 
 def paired_power(difference: float, sd: float, n: int) -> float:

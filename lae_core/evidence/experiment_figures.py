@@ -27,8 +27,7 @@ def strip(samples: Mapping[str, Sequence[float]], xlabel: str, paper: Mapping[st
     figure, axes = plt.subplots(figsize=(6.4, 0.8 + 0.42 * len(samples)))
     styles = [style_of(pool) for pool in samples]
     for row, (values, style) in enumerate(zip(samples.values(), styles, strict=True)):
-        axes.plot(values, [row] * len(values), ".", color=style["color"], alpha=0.35)
-        _interval(axes, values, row, style)
+        _runs(axes, values, row, style)
     axes.set_yticks(range(len(samples)), [str(style["label"]) for style in styles])
     figure.supxlabel(f"{xlabel}; dots: runs, bar: {INTERVAL}", fontsize="medium")  # longer than the axes are wide
     axes.invert_yaxis()
@@ -50,7 +49,10 @@ def strip(samples: Mapping[str, Sequence[float]], xlabel: str, paper: Mapping[st
     return figure
 
 
-def _interval(axes: Axes, values: Group, row: float, style: Mapping[str, Any]) -> None:
+def _runs(axes: Axes, values: Group, row: float, style: Mapping[str, Any]) -> None:
+    """Single runs as dots, where they are known, and the mean with its interval."""
+    if not isinstance(values, Summary):
+        axes.plot(values, [row] * len(values), ".", color=style["color"], alpha=0.35)
     i = mean_interval(values)
     error = [[i.centre - i.low], [i.high - i.centre]]
     axes.errorbar(i.centre, row, xerr=error, color=style["color"], marker=style["marker"], capsize=3)
@@ -160,8 +162,7 @@ def strips(
         for axes, (view, samples) in zip(line, panels.items(), strict=True):
             for row, (pool, values) in enumerate(samples.items()):
                 style = style_of(pool)
-                axes.plot(values, [row] * len(values), ".", color=style["color"], alpha=0.35)
-                _interval(axes, values, row, style)
+                _runs(axes, values, row, style)
             axes.axvline(mean_interval(samples[reference]).centre, color="0.25", linestyle=":", linewidth=1.2, zorder=0)
             axes.set_yticks(range(len(samples)), [str(style_of(pool)["label"]) for pool in samples])
             axes.set(title=view)
@@ -232,9 +233,7 @@ def squeeze_rows(
     for axes, (title, panel) in zip(grid[0], panels.items(), strict=True):
         for row, (pool, squeeze) in enumerate(rows):
             group, style = panel[pool, squeeze], style_of(str(squeeze))
-            if not isinstance(group, Summary):
-                axes.plot(group, [row] * len(group), ".", color=style["color"], alpha=0.35)
-            _interval(axes, group, row, style)
+            _runs(axes, group, row, style)
             if (pool, None) in panel:
                 without = mean_interval(panel[pool, None]).centre
                 axes.plot(without, row, "o", color="0.35", markerfacecolor="none", markersize=11)

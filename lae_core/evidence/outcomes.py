@@ -81,7 +81,7 @@ def final_temperatures(records: Sequence[Record]) -> list[np.ndarray]:
 
 def initial_temperature(record: Record) -> float:
     """The t₀ of the run's global pool."""
-    return float(dict(PoolSpec.parse(record.config["pool"]).arguments).get("t0", 1))
+    return PoolSpec.parse(record.config["pool"])["t0"]
 
 
 def doublings(records: Sequence[Record]) -> list[float]:

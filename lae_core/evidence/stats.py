@@ -10,7 +10,7 @@ False
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -251,12 +251,20 @@ def runs_needed(difference: float, sd: float, *, power_wanted: float = 0.8, alph
     _between("power_wanted", power_wanted)
     if difference == 0:
         raise ValueError("difference=0: no number of runs finds a difference that is not there")
+    n = fewest(lambda runs: power(difference, sd, runs, alpha=alpha) >= power_wanted, 10**7)
+    if n is None:
+        raise ValueError(f"difference={difference}, sd={sd}: more than ten million runs a group would be needed")
+    return n
+
+
+def fewest(enough: Callable[[int], bool], most: int) -> int | None:
+    """The smallest number from 2 on that is enough, where more never is less; None where `most` is not enough."""
     low, high = 1, 2
-    while power(difference, sd, high, alpha=alpha) < power_wanted:
-        low, high = high, 2 * high
-        if high > 10**7:
-            raise ValueError(f"difference={difference}, sd={sd}: more than ten million runs a group would be needed")
+    while not enough(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if power(difference, sd, middle, alpha=alpha) >= power_wanted else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
