@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from lae_core.pooling import compiled
-from lae_core.pooling.eager_cpu import by_looking
+from lae_core.pooling.eager_cpu import by_looking, finite_maximum
 from lae_core.pooling.series import expm1, phi
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -129,11 +129,11 @@ def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], w
     """Value, exp(u), the inverse of its sum, and falling = -dLAE/dt (where asked for) of every row."""
     if compiled.fits(z, t.dtype):
         return _compiled_forward(z, t, mask, dims)
-    n = _count(z, mask, dims, t.dtype)
-    top, z = _top(z, mask, dims)
-    if _may_look(z) and isinstance(n, int):
-        exp_u, total, log_mean, falling = by_looking(z, top, t, n, dims, wants_t)
+    if mask is None and _may_look(z):
+        exp_u, top, total, log_mean, falling = by_looking(z, t, dims, wants_t)
     else:
+        n = _count(z, mask, dims, t.dtype)
+        top, z = _top(z, mask, dims)
         u = (z - top) * (
             1 / t.clamp(min=torch.finfo(t.dtype).tiny)
         )  # compiled code divides for every element otherwise
@@ -142,10 +142,10 @@ def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], w
         narrow = (excess > -0.5) & (total > 0)
         log_mean = torch.where(narrow, torch.log1p(excess), torch.log(total / n))
         total = torch.where(narrow, n + n * excess, total)
-        falling = _masked_mean(phi(u - log_mean), mask, n, dims) if wants_t else None
+        falling = _masked_mean(phi(u - log_mean), mask, n, dims) if wants_t else t.new_empty(0)
     value = top + t * log_mean
     empty = total == 0  # no element counts: the value is -inf, and by definition there is no gradient
-    falling = value.new_empty(0) if falling is None else torch.where(empty, 0.0, falling)
+    falling = torch.where(empty, 0.0, falling) if wants_t else falling
     return value.to(z.dtype), exp_u.to(z.dtype), torch.where(empty, 0.0, 1 / total), falling
 
 
@@ -217,9 +217,7 @@ def _top(z: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor,
     """The finite reference m of each row, in the precision of the computation, and z with -inf for what is masked."""
     if mask is not None:
         z = z.masked_fill(~mask, -math.inf)
-    # an infinite or nan maximum would turn every u of its row into nan: centre such a row at 0
-    top = z.detach().amax(dims, keepdim=True).to(_work_dtype(z))
-    return top.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0), z
+    return finite_maximum(z, dims, _work_dtype(z)), z
 
 
 def _count(z: Tensor, mask: Tensor | None, dims: tuple[int, ...], dtype: torch.dtype) -> int | Tensor:

@@ -1,4 +1,4 @@
-"""expm1 and phi without cancellation, by their power series where the closed form would lose digits."""
+"""expm1, phi and psi without cancellation, by their power series where the closed form would lose digits."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ def phi(x: Tensor) -> Tensor:
     """phi(x) = x exp(x) - expm1(x) = sum over k >= 2 of (k - 1) x^k / k!"""
     near = x.abs() < 1.0
     x = x.clamp(min=-1000.0)  # phi(-inf) is 1, and exp(-1000) is 0 in every dtype
-    series = _series(torch.where(near, x, 0.0), 2, _phi_coefficients(x.dtype, 1.0))
+    coefficients = _while_seen(lambda k: (k - 1) / math.factorial(k), 2, 1.0, 4 * torch.finfo(x.dtype).eps)
+    series = _series(torch.where(near, x, 0.0), 2, coefficients)
     return torch.where(near, series, (x - 1) * torch.exp(x) + 1)
 
 
-def phi_by_looking(u: Tensor, log_mean: Tensor) -> Tensor:
-    """phi(u - L) with only as many terms as the largest |u - L| <= |u| asks for. Overwrites u; not for autograd or tracing."""
-    reach = -float(u.amin())
-    x = u.sub_(log_mean)
-    return _series(x, 2, _phi_coefficients(x.dtype, reach), in_place=True) if reach <= 2.0 else phi(x)
-
-
-def _phi_coefficients(dtype: torch.dtype, radius: float) -> list[float]:
-    return _while_seen(lambda k: (k - 1) / math.factorial(k), 2, radius, 4 * torch.finfo(dtype).eps)
+def psi(x: Tensor, reach: float) -> Tensor:
+    """psi(x) = exp(x) - 1 - x, with only as many terms as |x| <= reach asks for. Not for autograd."""
+    coefficients = _while_seen(lambda k: 1 / math.factorial(k), 2, reach, torch.finfo(x.dtype).eps)
+    total = x * coefficients[-1]
+    for c in reversed(coefficients[:-1]):
+        total.add_(c).mul_(x)
+    return total.mul_(x)
 
 
 def _while_seen(coefficient: Callable[[int], float], first: int, radius: float, share: float) -> list[float]:
@@ -45,11 +44,11 @@ def _while_seen(coefficient: Callable[[int], float], first: int, radius: float, 
     return found
 
 
-def _series(x: Tensor, power: int, coefficients: list[float], in_place: bool = False) -> Tensor:
+def _series(x: Tensor, power: int, coefficients: list[float]) -> Tensor:
     """x^power (c_0 + c_1 x + c_2 x^2 + ...) by Horner's rule."""
     total = x * coefficients[-1]
     for c in reversed(coefficients[:-1]):
-        total = total.add_(c).mul_(x) if in_place else (total + c) * x
+        total = (total + c) * x
     for _ in range(power - 1):
-        total = total.mul_(x) if in_place else total * x
+        total = total * x
     return total
