@@ -2,7 +2,7 @@
 
 Each page is opened with the network off, in a view: wide and light, or narrow and dark. A problem is a line of text
 that names the page. The checks: requests that would leave the machine, console errors, links inside the book that lead
-nowhere, images that do not load or have no alternative text, figures without a number, mathematics left as source,
+nowhere, images that do not load or have no alternative text, figures and tables without a number, mathematics left as source,
 text too faint to read, things wider than what holds them or than the screen, and pages that are too heavy.
 """
 
@@ -196,6 +196,7 @@ _PROBE = """() => {
     faint: Array.from(faint, ([what, text]) => `"${text}" is ${what}`),
     mute: pictures.filter((image) => !(image.getAttribute("alt") || "").trim()).map((image) => image.getAttribute("src")),
     unnumbered: figures.length + loose.length,
+    tables: document.querySelectorAll(".cell_output table:is(.lae-figures, .results, .dataframe):not(:has(.caption-number))").length,
     pictures: pictures.map((image) => image.src),
     images: images.map((image) => image.getAttribute("src")),
     undrawn: undrawn.length,
@@ -272,6 +273,8 @@ def _problems(found: dict[str, Any], view: View, away: list[str], errors: list[s
     yield from found["outside"]
     if found["unnumbered"]:
         yield f"{found['unnumbered']} figures without a number and a caption"
+    if found["tables"]:
+        yield f"{found['tables']} tables without a number and a caption"
     if found["undrawn"]:
         yield f"{found['undrawn']} interactive figures are not drawn"
     if found["overflow"]:

@@ -1,4 +1,4 @@
-"""What our pages need beyond Jupyter Book: interactive figures that work from disk, and the provenance footer."""
+"""What our pages need beyond Jupyter Book: interactive figures that work from disk, numbered tables, and the provenance footer."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import plotly
 from docutils import nodes
 from myst_nb.core.render import MimeData, MimeRenderPlugin
 from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
 
 from lae_core.book import provenance
 
@@ -33,6 +34,43 @@ class PlotlyRenderer(MimeRenderPlugin):
         spec = json.dumps(data.content).replace("</", "<\\/")
         text = f'<div class="lae-plotly"><script type="application/json">{spec}</script></div>'
         return [nodes.raw(text=text, format="html")]
+
+
+class NumberedTables(SphinxTransform):
+    """A cell whose caption (`mystnb: figure:`) has a name that starts with tab- shows a table: MyST-NB numbers all as figures."""
+
+    default_priority = 400
+
+    def apply(self, **kwargs: Any) -> None:
+        for figure in list(self.document.findall(nodes.figure)):
+            if not any(name.startswith("tab-") for name in figure["names"]):
+                continue
+            caption = next(iter(figure.findall(nodes.caption)))
+            figure.remove(caption)
+            shown = next((raw.astext() for raw in figure.findall(nodes.raw) if "<table" in raw.astext()), None)
+            if shown is None:  # a sentence that says why there is no table
+                cell = [nodes.raw("", "<tbody><tr><td>", format="html"), *figure.children]
+                classes, note, rows = ["lae-table"], "", [*cell, nodes.raw("", "</td></tr></tbody>", format="html")]
+            else:
+                classes, note, inside = _taken_apart(shown)
+                rows = [nodes.raw("", inside, format="html")]
+            title = nodes.title("", "", *caption.children, nodes.Text(note))
+            table = nodes.table("", title, *rows, classes=classes, ids=figure["ids"], names=figure["names"])
+            table.source, table.line = figure.source, figure.line
+            self.document.ids |= dict.fromkeys(table["ids"], table)
+            figure.replace_self(table)
+
+
+def _taken_apart(text: str) -> tuple[list[str], str, str]:
+    """The classes of an HTML table, the caption that it brought along as plain text, and what remains inside."""
+    match = re.fullmatch(r"\s*<table([^>]*)>(.*)</table>\s*", text, flags=re.DOTALL)
+    assert match, f"not one HTML table: {text[:80]!r}"
+    attributes, rows = match.groups()
+    classes = re.search(r'class="([^"]*)"', attributes)
+    note = re.search(r"<caption>(.*?)</caption>", rows, flags=re.DOTALL)
+    if note:
+        rows = rows.replace(note.group(), "")
+    return classes.group(1).split() if classes else [], f" {html.unescape(note.group(1))}" if note else "", rows
 
 
 def _scripts(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -106,6 +144,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("lae_root", "", "")
     app.add_config_value("lae_commit", "unknown", "")
     app.add_config_value("lae_repository", "", "")
+    app.add_transform(NumberedTables)
     app.connect("config-inited", _settings)
     app.connect("autodoc-process-docstring", _code_in_docstrings)
     app.connect("html-page-context", _scripts)

@@ -34,6 +34,10 @@ FAULTS = {
     "mute": (f'<img src="{DOT}">', "image without alternative text: data:image"),
     "unnumbered": (f'<figure><img src="{DOT}" alt="dot"><figcaption>A dot.</figcaption></figure>', "1 figures without"),
     "loose": (f'<div class="cell_output"><img src="{DOT}" alt="dot"></div>', "1 figures without a number"),
+    "table": (
+        '<div class="cell_output"><table class="lae-table lae-figures"><tr><td>1</td></tr></table></div>',
+        "1 tables without a number",
+    ),
     "heavy": (f"<!-- {'x' * 1_500_000} -->", "1.5 MB with its pictures, 1.5 are allowed"),
 }
 # What may look like a fault and is none.
@@ -43,6 +47,7 @@ GOOD = rf"""
 <div style="overflow-x: auto"><div><div style="width: 900px">a wide table that scrolls</div></div></div>
 <span style="color: #888; font-size: 24px">large and a little faint</span>
 <figure><img src="{DOT}" alt="dot"><figcaption><span class="caption-number">Fig. 1</span> A dot.</figcaption></figure>
+<div class="cell_output"><table class="results"><caption><span class="caption-number">Table 1</span> One.</caption></table></div>
 """
 
 
