@@ -46,7 +46,8 @@ def _part(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool, out: Tenso
     top = finite_maximum(z, dims, t.dtype)
     # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|
     inexact = top.abs() < 0.5 * t
-    if wants_t or bool(inexact.any()):
+    careful = wants_t or bool(inexact.any())
+    if careful:
         low = z.amin(dims, keepdim=True).to(t.dtype)
         inexact &= _finite(low).abs() < 0.5 * t
         # the spread is nan or infinite where anything in the row, or t, is
@@ -55,7 +56,7 @@ def _part(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool, out: Tenso
             reach = float((torch.maximum(top - centre, centre - low) / t).max())
             if reach <= _FAR:
                 return _narrow(z, centre, t, reach, dims, wants_t, out)
-    return _wide(z, top, t, inexact, dims, wants_t, out)
+    return _wide(z, top, t, inexact if careful else None, dims, wants_t, out)
 
 
 def _narrow(
@@ -77,50 +78,54 @@ def _narrow(
 
 
 def _wide(
-    z: Tensor, top: Tensor, t: Tensor, inexact: Tensor, dims: tuple[int, ...], wants_t: bool, out: Tensor
+    z: Tensor, top: Tensor, t: Tensor, inexact: Tensor | None, dims: tuple[int, ...], wants_t: bool, out: Tensor
 ) -> Rows:
-    n = _length(z, dims)
-    u = (z - top).div_(t)
-    exp_u = torch.exp(u, out=out if out.dtype == u.dtype else None)
+    n, place = _length(z, dims), out if out.dtype == t.dtype else None
+    u = torch.sub(z, top, out=None if wants_t else place).div_(t)
+    exp_u = torch.exp(u, out=place if wants_t else u)
     total = exp_u.sum(dims, keepdim=True)
     log_mean = torch.log(total / n)
-    # since -L <= (max z - min z) / t, max|z| is at least -t L / 2; the gradient to t asks more of L where it is small
-    inexact = (inexact | wants_t) & (log_mean > -1.0)
-    excess = _repaired(total / n - 1.0, inexact, lambda rows, _: torch.expm1(rows), u, log_mean, dims)
-    inexact &= excess > -0.5
-    log_mean = torch.where(inexact, torch.log1p(excess), log_mean)
-    falling = _falling(u, exp_u, total, log_mean, ~inexact, dims) if wants_t else u.new_empty(0)
     if exp_u is not out:
         out.copy_(exp_u)
+    if inexact is None:
+        return top, total, log_mean, u.new_empty(0)
+    # since -L <= (max z - min z) / t, max|z| is at least -t L / 2; the gradient to t asks more of L where it is small
+    inexact = (inexact | wants_t) & (log_mean > -1.0)
+    excess = _repaired(total / n - 1.0, inexact, lambda u, _: torch.expm1(u), z, top, t, log_mean, dims)
+    inexact &= excess > -0.5
+    log_mean = torch.where(inexact, torch.log1p(excess), log_mean)
+    if not wants_t:
+        return top, total, log_mean, u.new_empty(0)
+    # -dLAE/dt = KL(weights || uniform) = sum(w u) - L, or mean phi(u - L) for rows where that difference cancels:
+    # both terms are off by about eps |L|, and a rough L by eps more
+    falling = u.mul_(exp_u).sum(dims, keepdim=True) / total - log_mean
+    cancels = ~(falling >= (~inexact * 1.0 - log_mean) / 32)
+    falling = _repaired(falling, cancels, lambda u, log_mean: phi(u - log_mean), z, top, t, log_mean, dims)
     return top, total, log_mean, falling
-
-
-def _falling(u: Tensor, exp_u: Tensor, total: Tensor, log_mean: Tensor, rough: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """-dLAE/dt = KL(weights || uniform) = sum(w u) - L, or mean phi(u - L) for rows where that difference cancels.
-
-    Both terms are off by about eps |L|, and a rough L by eps more.
-    """
-    simple = (exp_u * u).sum(dims, keepdim=True) / total - log_mean
-    cancels = ~(simple >= (rough * 1.0 - log_mean) / 32)
-    return _repaired(simple, cancels, lambda rows, log_mean: phi(rows - log_mean), u, log_mean, dims)
 
 
 def _repaired(
     result: Tensor,
     bad: Tensor,
     exactly: Callable[[Tensor, Tensor], Tensor],
-    u: Tensor,
+    z: Tensor,
+    top: Tensor,
+    t: Tensor,
     log_mean: Tensor,
     dims: tuple[int, ...],
 ) -> Tensor:
-    """`result` with its bad rows, or all if most are bad, replaced by the mean of exactly(u, L)."""
+    """`result` with its bad rows, or all if most are bad, replaced by the mean of exactly(u, L).
+
+    u is found again: that is cheaper than to keep it.
+    """
     if _most(bad):
-        return exactly(u, log_mean).mean(dims, keepdim=True)
-    if not bool(bad.any()):
+        return exactly((z - top).div_(t), log_mean).mean(dims, keepdim=True)
+    where = bad.squeeze(dims).nonzero(as_tuple=True)
+    if not len(where[0]):
         return result
-    rows = u.movedim(dims, tuple(range(-len(dims), 0)))[bad.squeeze(dims)].flatten(1)
-    exact = exactly(rows, log_mean[bad].unsqueeze(1)).mean(1)
-    return result.masked_scatter(bad, exact)
+    rows = z.movedim(dims, tuple(range(-len(dims), 0)))[where].flatten(1)
+    top, t, log_mean = (x.expand_as(bad).squeeze(dims)[where].unsqueeze(1) for x in (top, t, log_mean))
+    return result.masked_scatter(bad, exactly((rows - top).div_(t), log_mean).mean(1))
 
 
 def _most(rows: Tensor) -> bool:

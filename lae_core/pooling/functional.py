@@ -232,7 +232,10 @@ def _masked_mean(x: Tensor, mask: Tensor | None, n: int | Tensor, dims: tuple[in
 
 def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     # eager torch adds in a tree, a compiler one by one: over a long row of like values that drifts
-    drifts = torch.compiler.is_compiling() and math.prod([x.shape[d] for d in dims]) > compiled.LONG
+    n = math.prod([x.shape[d] for d in dims])
+    # a graph that is exported for any size must not ask for it, or it would hold for long rows only, or for short ones
+    any_size = torch.compiler.is_exporting() and not isinstance(n, int)
+    drifts = torch.compiler.is_compiling() and (any_size or n > compiled.LONG)
     return x.sum(dims, keepdim=True, dtype=torch.float64 if drifts else None).to(x.dtype)
 
 

@@ -7,10 +7,10 @@ bounds):
 
                 value  weight  d log t
     bound         4      8       64
-    float64      2.64   2.66    6.81
-    float32      1.76   2.92    7.42
-    bfloat16     0.50   0.74    0.49
-    float16      0.50   0.73    0.49
+    float64      2.64   2.66   24.65
+    float32      1.69   2.91   20.63
+    bfloat16     0.50   0.83    0.49
+    float16      0.49   0.95    0.49
 """
 
 import functools

@@ -226,6 +226,16 @@ def test_exports():
     torch.testing.assert_close(exported.module()(other), module(other))
 
 
+def test_exports_for_maps_of_any_size():
+    """One graph for short rows and for long ones, which are added more carefully."""
+    module = Pooled()
+    sizes = {0: torch.export.Dim("batch"), 2: torch.export.Dim("height"), 3: torch.export.Dim("width")}
+    exported = torch.export.export(module, (randn(2, 3, 8, 9, dtype=torch.float32),), dynamic_shapes=(sizes,)).module()
+    for shape in ((5, 3, 7, 7), (2, 3, 40, 50)):
+        other = randn(*shape, dtype=torch.float32, seed=3)
+        torch.testing.assert_close(exported(other), module(other))
+
+
 def test_onnx_in_onnxruntime(tmp_path):
     import onnxruntime
 
