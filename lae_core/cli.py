@@ -6,7 +6,6 @@ What needs more than torch names its `extra`; where that is not installed, the c
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -77,11 +76,7 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         "after anything went wrong resumes it; several at once on one store share the work.",
     )
     sweep.add_argument("plan", metavar="PLAN", help="YAML file with `base` (fields of RunConfig) and `grid` (lists)")
-    sweep.add_argument(
-        "--store",
-        default=os.environ.get("LAE_RUNS", "runs"),
-        help="directory of the records (default $LAE_RUNS, else runs)",
-    )
+    sweep.add_argument("--store", help="directory of the records (default $LAE_RUNS, else runs)")
     sweep.add_argument(
         "--where",
         metavar="W",

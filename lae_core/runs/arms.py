@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -48,7 +47,7 @@ def gather(
 
 
 def _trained(configs: list[RunConfig], where: str | None) -> dict[str, Record]:
-    store = RunStore(os.environ.get("LAE_RUNS", "runs"))
+    store = RunStore()
     report = sweep(configs, store=store, where=where)
     if report.failures:
         first = report.failures[0]

@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
         store = RunStore(args.store)
         if args.dry_run:
             missing = [config for config in configs if config not in store]
-            print(f"{len(configs)} runs in the plan, {len(configs) - len(missing)} recorded in {args.store}")
+            print(f"{len(configs)} runs in the plan, {len(configs) - len(missing)} recorded in {store.root}")
             for config in missing:
                 print(f"  to run: {config.key()} {config}")
             return 0

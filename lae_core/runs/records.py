@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import warnings
@@ -76,12 +77,13 @@ def _digest(body: dict[str, Any]) -> str:
 class RunStore:
     """A directory of records, safe with many writers on many machines that share it.
 
-    `RunStore(path)` opens it, and creates it if there is nothing there. Damaged and foreign files are named in a
-    `StoreWarning`, once each, and listed in `problems`; a run with a damaged record counts as not yet run.
+    `RunStore(path)` opens it, and creates it if there is nothing there; without a path it is `$LAE_RUNS`, else `runs`.
+    Damaged and foreign files are named in a `StoreWarning`, once each, and listed in `problems`; a run with a damaged
+    record counts as not yet run.
     """
 
-    def __init__(self, root: str | Path) -> None:
-        self.root = Path(root).absolute()
+    def __init__(self, root: str | Path | None = None) -> None:
+        self.root = Path(root or os.environ.get("LAE_RUNS", "runs")).absolute()
         self.problems: dict[Path, str] = {}
         mark = self.root / "store.json"
         if not mark.exists():
