@@ -126,6 +126,7 @@ _PROBE = """() => {
   const figures = Array.from(article.querySelectorAll("figure")).filter((figure) => !numbered(figure));
   const loose = Array.from(article.querySelectorAll(".cell_output img, .cell_output .lae-plotly"))
     .filter((node) => !node.closest("figure, .lae-widget"));
+  const counted = ".lae-figures, .results, .dataframe:not(.lae-table)";  // a list of verdicts is text, and needs no number
   const root = document.documentElement;
   const edge = root.clientWidth + 1;
   const wide = Array.from(document.querySelectorAll("article *, .bd-article *"))
@@ -196,7 +197,7 @@ _PROBE = """() => {
     faint: Array.from(faint, ([what, text]) => `"${text}" is ${what}`),
     mute: pictures.filter((image) => !(image.getAttribute("alt") || "").trim()).map((image) => image.getAttribute("src")),
     unnumbered: figures.length + loose.length,
-    tables: document.querySelectorAll(".cell_output table:is(.lae-figures, .results, .dataframe):not(:has(.caption-number))").length,
+    tables: document.querySelectorAll(`.cell_output table:is(${counted}):not(:has(.caption-number))`).length,
     pictures: pictures.map((image) => image.src),
     images: images.map((image) => image.getAttribute("src")),
     undrawn: undrawn.length,

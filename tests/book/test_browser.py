@@ -38,6 +38,10 @@ FAULTS = {
         '<div class="cell_output"><table class="lae-table lae-figures"><tr><td>1</td></tr></table></div>',
         "1 tables without a number",
     ),
+    "frame": (
+        '<div class="cell_output"><table class="dataframe"><tr><td>1</td></tr></table></div>',
+        "1 tables without",
+    ),
     "heavy": (f"<!-- {'x' * 1_500_000} -->", "1.5 MB with its pictures, 1.5 are allowed"),
 }
 # What may look like a fault and is none.
@@ -48,6 +52,7 @@ GOOD = rf"""
 <span style="color: #888; font-size: 24px">large and a little faint</span>
 <figure><img src="{DOT}" alt="dot"><figcaption><span class="caption-number">Fig. 1</span> A dot.</figcaption></figure>
 <div class="cell_output"><table class="results"><caption><span class="caption-number">Table 1</span> One.</caption></table></div>
+<div class="cell_output"><table class="dataframe lae-table"><tr><td>T1: proved</td></tr></table></div>
 """
 
 

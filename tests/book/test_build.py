@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -77,6 +78,32 @@ def test_book_is_built_once_and_again_only_when_something_changed(small_book, ca
     for _ in range(2):
         with pytest.raises(BuildError, match="Sphinx reported problems"):
             built()
+
+
+def test_tables_are_numbered_apart_from_figures(small_book):
+    def cell(name: str, shown: str) -> str:
+        head = f"---\nmystnb:\n  figure:\n    caption: What {name} is.\n    name: {name}\n---\n"
+        return f"{head}from IPython.display import HTML, Markdown\n{shown}"
+
+    table = '<table class="results"><caption>Mean &amp; deviation.</caption><tbody><tr><td>7</td></tr></tbody></table>'
+    small_book.notebook(
+        "part/one",
+        "depth: int = 3  # blocks",
+        cell("tab-one", f"HTML({table!r})"),
+        cell("fig-one", 'HTML("<b>a drawing</b>")'),
+        cell("tab-two", 'Markdown("Not run.")'),
+    )
+    small_book.write(
+        "book/intro.md", "# A small book\n\n{numref}`tab-two` comes after {numref}`tab-one`, {numref}`fig-one`.\n"
+    )
+    html = build.build(small_book.root, small_book.root / "_build", "smoke", False).parent
+    referred = re.sub(r"<[^>]+>", "", (html / "book" / "intro.html").read_text())
+    assert "Table 2 comes after Table 1, Fig. 1." in referred
+    page = (html / "notebooks" / "part" / "one.html").read_text()
+    first = re.search(r'<table class="[^"]*results[^"]*" id="tab-one">.*?</table>', page, flags=re.DOTALL)
+    assert first and first.group().count("<caption") == 1 and "<td>7</td>" in first.group()
+    assert "What tab-one is. Mean &amp; deviation." in re.sub(r"</?span[^>]*>", "", first.group())
+    assert re.search(r'id="tab-two">.*?Not run\..*?</table>', page, flags=re.DOTALL)
 
 
 def test_failing_notebook_stops_the_book_and_the_others_still_run(small_book):
