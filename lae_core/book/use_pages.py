@@ -51,20 +51,20 @@ def cost(recorded: Path) -> str:
     # Four bytes an element; what is kept was recorded in MiB.
     inputs = part["shape"].map(lambda shape: math.prod(map(int, shape.split("×"))) * 4 / 2**20)
     part = part.assign(kept=part["kept"] / inputs)
-    lines = ["| pool | fixed t | trained t | memory |", "|---|---:|---:|---:|"]
+    rows_shown = ["| pool | fixed t | trained t | memory |", "|---|---:|---:|---:|"]
     for pool, shown in _POOLS.items():
         rows = part[part["pool"] == pool]
         times = (_span(rows.loc[rows["temperature"] == kind, "both"]) for kind in ("fixed", "trained"))
         kept = _UNKNOWN if pool.endswith("compiled") else _span(rows["kept"])
-        lines.append(f"| {shown} | {' | '.join(times)} | {kept} |")
+        rows_shown.append(f"| {shown} | {' | '.join(times)} | {kept} |")
     shapes = ", ".join(dict.fromkeys(part["shape"]))
     where = report["provenance"]
-    lines += [
-        "",
+    caption = (
         "Time of forward and backward, with a fixed and with a trained temperature, as a multiple of the mean's; memory held "
         f"for the backward pass as a multiple of the input's ({_UNKNOWN}: not measured). From least to most over the shapes "
-        f"{shapes} (float32, t = 1, contiguous, one thread of {where['cpu']}, torch {where['versions']['torch']}).",
-    ]
+        f"{shapes} (float32, t = 1, contiguous, one thread of {where['cpu']}, torch {where['versions']['torch']})."
+    )
+    lines = [f"```{{table}} {caption}", ":name: tab-use-cost", "", *rows_shown, "```"]
     if whole := report.get("resnet50"):
         change = 100 * (whole["ratio"] - 1)
         lines += [
