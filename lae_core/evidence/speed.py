@@ -51,6 +51,27 @@ def speedups(frame: pd.DataFrame) -> pd.DataFrame:
     return found.reset_index()
 
 
+# how many times as fast as the fastest eager peer ours is meant to be, in float32 at every shape and layout
+_AIMS = {("eager", "fixed"): 1.3, ("eager", "trained"): 1.0, ("compiled", "fixed"): 2.5, ("compiled", "trained"): 2.5}
+
+
+def against_aims(found: pd.DataFrame) -> pd.DataFrame:
+    """The least and most that `speedups` found in float32 at each temperature, and in how many cases the aim is reached."""
+    rows = []
+    for (t, threads), part in found[found["dtype"] == "float32"].groupby(["t", "threads"]):
+        for (mode, temperature), aim in _AIMS.items():
+            ratios = part.loc[part["temperature"] == temperature].get(mode, pd.Series()).dropna()
+            if len(ratios):
+                rows.append(
+                    {
+                        **{"mode": mode, "temperature": temperature, "t": f"{t:g}", "threads": threads},
+                        **{"least": ratios.min(), "most": ratios.max(), "aim": f"{aim:g}"},
+                        "reached": f"{(ratios >= aim).sum()} of {len(ratios)}",
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
 def ratio_figure(frame: pd.DataFrame) -> Figure:
     """Forward + backward as multiples of the mean's, one line a shape, one panel for a fixed and one for a trained temperature."""
     figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True)

@@ -3,6 +3,7 @@
 import json
 import math
 
+import pandas as pd
 import pytest
 
 from lae_core import cli
@@ -26,6 +27,23 @@ def test_it_measures_every_contender_and_writes_json(tmp_path, monkeypatch, caps
     assert (frame[frame["pool"] == "mean"]["both"] == 1).all() and rest["provenance"]["cpu"]
     assert len(speed.speedups(frame)) == len(report["cases"])
     assert len(speed.ratio_figure(frame).axes) == 2
+
+
+def test_aims_are_counted_case_by_case():
+    keys = {"dtype": "float32", "t": 4.0, "threads": 2}
+    found = pd.DataFrame(
+        [
+            {**keys, "temperature": "fixed", "eager": 1.3, "compiled": 2.4},
+            {**keys, "temperature": "fixed", "eager": 1.2, "compiled": 3.0},
+            {**keys, "temperature": "trained", "eager": 1.1, "compiled": math.nan},
+            {**keys, "temperature": "fixed", "eager": 0.1, "compiled": 0.1, "dtype": "bfloat16"},
+        ]
+    )
+    table = speed.against_aims(found).set_index(["mode", "temperature"])
+    assert list(table.index) == [("eager", "fixed"), ("eager", "trained"), ("compiled", "fixed")]
+    assert table.loc[("eager", "fixed"), ["least", "most", "reached"]].tolist() == [1.2, 1.3, "1 of 2"]
+    assert table["reached"].tolist() == ["1 of 2", "1 of 1", "1 of 2"] and table["t"].tolist() == ["4"] * 3
+    assert len(speed.against_aims(found.drop(columns="compiled"))) == 2
 
 
 def test_help_is_enough_to_go_on(capsys):
