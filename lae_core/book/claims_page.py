@@ -38,6 +38,10 @@ A verdict rests on one of these: *symbolic* (algebra), *printed numbers* (the pa
 *smoke* or *cpu* (our runs, smaller than the paper's), *paper* (the printed protocol). A claim about training stays open
 at the paper's scale until it has been run there. The command that would do so stands beside it.
 
+{numref}`tab-verdicts` counts the verdicts, and {numref}`tab-claims` has every claim with the place where the paper makes
+it. Text that is *dropped* or *commented* is in the paper's source and not in print. The first letter of an id is the
+kind: T theory, N networks and searches, E experiments, C further claims.
+
 """
 
 
@@ -88,10 +92,11 @@ def page(entries: list[Entry], titles: dict[str, str], bills: dict[str, Costs] |
         link = f"[{titles[notebook]}](../notebooks/{notebook}.ipynb)"
         lines.append(f"GPU-hours are estimates for one {costs.card}, computed on {link}.\n")
         hours = hours_by_notebook(entries, costs)
+    lines += ["```{table} What a verdict means, and how many claims have it", ":name: tab-verdicts", ""]
     lines += ["| verdict | claims | means |", "|---|---:|---|"]
     lines += [f"| {_badge(name)} | {number} | {MEANINGS[name]} |" for name, number in counts(entries).items()]
-    lines += ["", "```{list-table} All claims", ":name: tab-claims", ":class: lae-claims", ":header-rows: 1"]
-    lines += [":widths: 8 36 14 42", "", *_row("id", "claim", "verdict", "evidence")]
+    lines += ["```", "", "```{list-table} All claims", ":name: tab-claims", ":class: lae-claims", ":header-rows: 1"]
+    lines += [":widths: 8 33 18 41", "", *_row("id", "claim", "verdict", "evidence")]
     for entry in entries:
         lines += _row(_name(entry), _claim(entry), verdict_badge(entry), _evidence(entry, titles, hours))
     script = '<script src="../_static/lae-claims.js" defer></script>'

@@ -106,6 +106,7 @@ def glance(entries: list[Entry]) -> str:
     ]
     training = [entry for entry in entries if entry.claim.needs_training]
     waiting = sum(entry.open_at_paper_scale for entry in training)
+    how_many = "all" if waiting == len(training) else str(waiting)
     return "\n".join(
         [
             "```{raw} html",
@@ -113,7 +114,7 @@ def glance(entries: list[Entry]) -> str:
             "```",
             "",
             f"The book follows {len(entries)} [claims](claims.md) of the paper. {len(training)} of them are about "
-            f"training; {waiting} of these are still open at the paper's own scale.",
+            f"training; {how_many} of these are still open at the paper's own scale.",
             "",
         ]
     )
@@ -141,17 +142,31 @@ def answer(entries: list[Entry]) -> str:
         alike: dict[str, list[str]] = {}
         for pool in unbeaten:
             alike.setdefault(_spell(pools[pool]), []).append(f"`{pool}`")
-        each = "; ".join(f"{', '.join(names)} ({outcomes})" for outcomes, names in alike.items())
+        each = "; ".join(
+            f"{', '.join(names)} ({'each ' if len(names) > 1 else ''}{outcomes})" for outcomes, names in alike.items()
+        )
         lines.append(f"- Never worse there: {each}.")
     if ours:
         runs = ", ".join(f"{_link(entry.claim.id)} {verdict_badge(entry)}" for entry in ours)
         lines.append(f"- Our own runs of such tables, smaller than the paper's: {runs}.")
     if unbeaten:
-        lines += ["", "One line puts such a pool into a torchvision or timm model:", ""]
-        lines += ["```python", f'model = swap_global_pool(model, "{unbeaten[-1]}")', "```"]
+        lines += [
+            "",
+            "In these names `t0` is the temperature to start from, 1 if it is left out, and `train` what to learn of it, "
+            "nothing if it is left out ([all choices](use/choosing.md)). One line puts such a pool into a torchvision or "
+            "timm model ([how](use/index.md)):",
+            "",
+        ]
+        lines += ["```python", "from lae_core import swap_global_pool", ""]
+        lines += [f'swap_global_pool(model, "{unbeaten[-1]}")', "```"]
     sentences = {advice: says(advice, found[advice.claim]) for advice in ADVICE if advice.claim in found}
     rows = {advice: sentence for advice, sentence in sentences.items() if sentence}
     if rows:
+        lines += [
+            "",
+            "{numref}`tab-advice` answers what else you may ask. Beside each verdict stands what it rests on: *printed "
+            "numbers* are the paper's own tables, *cpu* are our runs, smaller than the paper's.",
+        ]
         lines += ["", "```{list-table} How to use it, as far as the verdicts go", ":name: tab-advice"]
         lines += [":class: lae-advice", ":header-rows: 1", ":widths: 28 44 28", ""]
         lines += ["* - you ask", "  - the evidence says", "  - which rests on"]
@@ -160,7 +175,7 @@ def answer(entries: list[Entry]) -> str:
             lines += [f"  - {_link(advice.claim)} {verdict_badge(found[advice.claim])}"]
         lines += ["```"]
     if waiting := [f"*{advice.question}* {_link(advice.claim)}" for advice, said in sentences.items() if not said]:
-        lines += ["", f"Not decided here, so that the paper's word is all there is: {', '.join(waiting)}."]
+        lines += ["", f"Not decided yet; the paper's word is all there is: {', '.join(waiting)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -214,4 +229,4 @@ def _outcomes(numbers: dict) -> dict[str, dict[str, int]]:
 
 def _spell(outcomes: dict[str, int]) -> str:
     better, level, worse = (outcomes[outcome] for outcome in ("better", "level", "worse"))
-    return f"better in {better} of {sum(outcomes.values())} settings, level in {level}, worse in {worse}"
+    return f"better in {better} of {sum(outcomes.values())} comparisons, level in {level}, worse in {worse}"

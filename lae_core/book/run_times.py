@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 _HEAD = """# Run times and environment
 
-Every number and figure in this book comes from a notebook that was executed to make it.
-This page lists those executions. It is written by the build from what each executed notebook recorded about itself.
+Every result and figure in this book comes from a notebook that was executed to make it. {numref}`tab-run-times` lists those
+executions, from what each notebook recorded about itself.
 
 """
 
@@ -20,20 +20,32 @@ This page lists those executions. It is written by the build from what each exec
 def write(stage: Stage) -> None:
     """Write `book/run_times.md` into the staged tree."""
     records = {name: done.metadata for name, done in stage.executed.items()}
-    lines = [_HEAD, f"They ran at the profile `{stage.profile}`, each by"]
-    lines += [
-        f"`lae run notebooks/PART/NAME.md --profile {stage.profile}`; the foot of each page has its own command.\n"
-    ]
-    lines += ["```{list-table} Executed notebooks", ":name: tab-run-times", ":header-rows: 1", ""]
-    lines += _row("notebook", "seconds", "executed (UTC)", "commit", "hardware")
+    lines = [_HEAD, f"They ran at the profile `{stage.profile}`; the foot of each page has its own command."]
+    # What all share is said once: on a phone the table has no room for it.
+    varying: dict[str, str] = {}
+    for key, heading, sentence in (
+        ("commit", "commit", "All are of commit `{}`."),
+        ("device", "hardware", "All ran on one kind of hardware: {}."),
+    ):
+        values = {record[key] for record in records.values()}
+        if len(values) == 1:
+            lines += [sentence.format(*values)]
+        else:
+            varying[key] = heading
+    if any(record["commit"].endswith("+") for record in records.values()):
+        lines += ["A `+` after a commit says that files had changed since."]
+    lines += ["", "```{list-table} Executed notebooks", ":name: tab-run-times", ":header-rows: 1", ""]
+    lines += _row("notebook", "seconds", "executed (UTC)", *varying.values())
     for name, record in records.items():
         title = Notebook(stage.root, name).title
         when = record["started"].replace("T", " ").removesuffix("+00:00")
         link = f"[{title}](../notebooks/{name}.ipynb)"
-        lines += _row(link, f"{record['seconds']:.1f}", when, f"`{record['commit']}`", record["device"])
+        rest = [f"`{record[key]}`" if key == "commit" else record[key] for key in varying]
+        lines += _row(link, f"{record['seconds']:.1f}", when, *rest)
     total = sum(record["seconds"] for record in records.values())
-    lines += _row("all", f"{total:.1f}", "", "", "") + ["```", ""]
-    lines += ["## Versions", "", "```{list-table} Package versions", ":name: tab-versions", ":header-rows: 1", ""]
+    lines += _row("all", f"{total:.1f}", "", *("" for _ in varying)) + ["```", ""]
+    lines += ["## Versions", "", "{numref}`tab-versions` has the packages that can change a number or a figure."]
+    lines += ["", "```{list-table} Package versions", ":name: tab-versions", ":header-rows: 1", ""]
     lines += _row("package", "version")
     packages = sorted({package for record in records.values() for package in record["versions"]})
     for package in packages:

@@ -7,7 +7,6 @@ and `book/_generated/swapped.md` from the list that the tests of `swap_global_po
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ _POOLS = {
     "lae": "`logavgexp`",
     "lae, compiled": "`logavgexp`, compiled",
     "logsumexp": "textbook form, `torch.logsumexp`",
+    "logsumexp, compiled": "textbook form, compiled",
     "logavgexp-pytorch": "logavgexp-pytorch",
     "timm LsePlus2d": "timm's `LsePlus2d`",
 }
@@ -48,23 +48,23 @@ def cost(recorded: Path) -> str:
         raise ValueError(
             f"{recorded} has no case in float32 at t = 1 on one thread; `lae bench operator` measures them"
         )
-    # Four bytes an element; what is kept was recorded in MiB.
-    inputs = part["shape"].map(lambda shape: math.prod(map(int, shape.split("×"))) * 4 / 2**20)
-    part = part.assign(kept=part["kept"] / inputs)
     rows_shown = ["| pool | fixed t | trained t | memory |", "|---|---:|---:|---:|"]
     for pool, shown in _POOLS.items():
         rows = part[part["pool"] == pool]
         times = (_span(rows.loc[rows["temperature"] == kind, "both"]) for kind in ("fixed", "trained"))
-        kept = _UNKNOWN if pool.endswith("compiled") else _span(rows["kept"])
-        rows_shown.append(f"| {shown} | {' | '.join(times)} | {kept} |")
+        rows_shown.append(f"| {shown} | {' | '.join(times)} | {_span(rows['kept'].dropna())} |")
     shapes = ", ".join(dict.fromkeys(part["shape"]))
     where = report["provenance"]
     caption = (
-        "Time of forward and backward, with a fixed and with a trained temperature, as a multiple of the mean's; memory held "
-        f"for the backward pass as a multiple of the input's ({_UNKNOWN}: not measured). From least to most over the shapes "
-        f"{shapes} (float32, t = 1, contiguous, one thread of {where['cpu']}, torch {where['versions']['torch']})."
+        "Time of forward and backward, as a multiple of the mean's, and memory kept for the backward pass, as a multiple of "
+        f"the input's: least to most over the shapes ({_UNKNOWN}: not measured)."
     )
     lines = [f"```{{table}} {caption}", ":name: tab-use-cost", "", *rows_shown, "```"]
+    lines += [
+        "",
+        f"Measured in float32 at t = 1, on one thread of {where['cpu']}, torch {where['versions']['torch']}, with contiguous "
+        f"inputs of (batch, channels, height, width) {shapes}.",
+    ]
     if whole := report.get("resnet50"):
         change = 100 * (whole["ratio"] - 1)
         lines += [

@@ -17,6 +17,7 @@ import pandas as pd
 from scipy import stats as sps
 
 from lae_core.evidence.stats import Interval, fewest, holm, mean_interval, summarise
+from lae_core.evidence.tables import p_text
 
 ALPHA = 0.05
 MOST_PAIRS = 10**6
@@ -45,8 +46,9 @@ class Comparison:
         return pairs_needed(self.difference, self.sd) if self.difference and self.sd else None
 
     def __str__(self) -> str:
-        i = self.interval
-        return f"{self.name}: {self.difference:+.1f} ({i.low:+.1f} to {i.high:+.1f}, p = {self.corrected:.2g}): {self.outcome}"
+        i, p = self.interval, p_text(self.corrected)
+        p = p if p.startswith("<") else f"= {p}"
+        return f"{self.name}: {self.difference:+.1f} ({i.low:+.1f} to {i.high:+.1f}, p {p}): {self.outcome}"
 
 
 def compare(
@@ -102,19 +104,29 @@ def paired_power(difference: float, sd: float, n: int) -> float:
 
 
 def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
-    """One row a comparison, for `show`; where undecided, with the seeds that would settle a difference of that size."""
+    """One row a comparison, for `show`; where undecided, with the seeds that would settle a difference of that size.
+
+    A setting that all names begin with (``CIFAR-10: LAE against average``) is left out: it would only widen the table.
+    """
+    settings = {c.name.partition(": ")[0] + ": " for c in comparisons.values()}
+    common = settings.pop() if len(settings) == 1 else ""
     return pd.DataFrame(
         {
-            "comparison": c.name,
+            "comparison": c.name.removeprefix(common),
             "n": c.n,
-            "difference": f"{c.difference:+.2f}",
-            "95 % interval": f"{c.interval.low:+.2f} to {c.interval.high:+.2f}",
-            "p (Holm)": f"{c.corrected:.2g}",
+            "difference (95 % interval)": f"{_signed(c.difference)} ({_signed(c.interval.low)} to {_signed(c.interval.high)})",
+            "p (Holm)": p_text(c.corrected),
             "outcome": c.outcome,
-            "seeds to settle it": "–" if c.settled else str(c.seeds_needed or "over a million"),
+            "seeds needed": "–" if c.settled else f"{c.seeds_needed:,}" if c.seeds_needed else "over a million",
         }
         for c in comparisons.values()
     )
+
+
+def _signed(value: float) -> str:
+    """Two decimals, or one digit of what they would show as 0."""
+    text = f"{value:+.2f}"
+    return f"{value:+.1g}" if value and float(text) == 0 else text
 
 
 def counts(comparisons: Iterable[Comparison]) -> str:

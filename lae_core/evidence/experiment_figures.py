@@ -101,7 +101,7 @@ def over_temperature(
     """Panels of lines over the initial temperature, one line a pool; `reference` is a band (average pooling) a panel."""
     across = len(panels) if len(panels) <= 3 else 2
     down = -(-len(panels) // across)
-    size = (max(3.3 * across, 6.4), 3.6 * down)
+    size = (max(2.5 * across, 6.4), 3.6 * down)  # wider, its letters would be too small on a phone
     figure, grid = plt.subplots(down, across, figsize=size, sharey="row", squeeze=False)
     for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
         for pool, (t0, runs) in lines.items():
@@ -111,17 +111,20 @@ def over_temperature(
             axes.axhspan(i.low, i.high, color="0.45", alpha=0.3, linewidth=0)
             axes.axhline(i.centre, **style_of("avg") | {"marker": None})
         axes.set_xscale("log", base=2)
-        temperature_ticks(axes.xaxis, sorted({t for t0, _ in lines.values() for t in t0}))
-        axes.set(xlabel="initial temperature t₀", title=title)
+        starts = sorted({t for t0, _ in lines.values() for t in t0})
+        temperature_ticks(axes.xaxis, starts, most=4 if across > 2 else 8)
+        axes.set(xlabel="initial temperature t₀" if across < 3 else "temperature t₀", title=title)
     for row in grid:
         row[0].set_ylabel(ylabel)
     grid[0][-1].legend(fontsize=9)
     return figure
 
 
-def temperature_ticks(axis: Axis, values: Sequence[float], *, of: Callable[[float], float] = float) -> None:
-    """Ticks at these temperatures, by their value (at every other where they would crowd); `of` places them."""
-    named = values[:: 1 + len(values) // 8]
+def temperature_ticks(
+    axis: Axis, values: Sequence[float], *, of: Callable[[float], float] = float, most: int = 8
+) -> None:
+    """Ticks at these temperatures, by their value (at every other where `most` and more would crowd); `of` places them."""
+    named = values[:: 1 + len(values) // most]
     axis.set_ticks([of(t) for t in named], [f"{t:g}" for t in named])
     axis.set_minor_locator(NullLocator())
 
@@ -131,7 +134,7 @@ def over_input_size(
 ) -> Figure:
     """A row a setting: the size of training, which is marked, and panels (views) of accuracy over size, a line a pool."""
     down, across = len(rows), max(len(panels) for _, panels in rows.values())
-    size = (3.1 * across + 0.3, 2.7 * down + 1)
+    size = (max(2.3 * across + 0.5, 6.4), 2.7 * down + 1)
     figure, grid = plt.subplots(down, across, figsize=size, sharex="row", sharey="row", squeeze=False)
     for line, (setting, (trained_at, panels)) in zip(grid, rows.items(), strict=True):
         for axes, (view, lines) in zip(line, panels.items(), strict=True):
@@ -154,7 +157,7 @@ def strips(
     """
     counts = [max(len(samples) for samples in panels.values()) for panels in rows.values()]
     across = max(len(panels) for panels in rows.values())
-    size = (2.7 * across + 1.8, sum(0.3 * count + 1.0 for count in counts))
+    size = (1.85 * across + 1.8, sum(0.34 * count + 1.0 for count in counts))
     figure, grid = plt.subplots(
         len(rows), across, figsize=size, sharex="row", sharey="row", squeeze=False, height_ratios=counts
     )
@@ -166,9 +169,10 @@ def strips(
             axes.axvline(mean_interval(samples[reference]).centre, color="0.25", linestyle=":", linewidth=1.2, zorder=0)
             axes.set_yticks(range(len(samples)), [str(style_of(pool)["label"]) for pool in samples])
             axes.set(title=view)
+            axes.xaxis.set_major_locator(MaxNLocator(4))
         line[0].set_ylim(len(samples) - 0.5, -0.5)
         line[0].set_ylabel(setting)
-    figure.supxlabel(f"{xlabel}; dots: runs, bar: {INTERVAL}", fontsize="medium")
+    figure.supxlabel(f"{xlabel}\ndots: runs, bar: {INTERVAL}", fontsize="medium")
     return figure
 
 
@@ -228,7 +232,7 @@ def squeeze_rows(
     A squeeze of None is the network without Squeeze-and-Excitation: an open ring in each row of its global pool.
     """
     rows = list(dict.fromkeys(name for panel in panels.values() for name in panel if name[1] is not None))
-    size = (4.2 * len(panels) + 1.8, 1.4 + 0.42 * len(rows))
+    size = (2.5 * len(panels) + 2.5, 1.4 + 0.42 * len(rows))
     figure, grid = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
     for axes, (title, panel) in zip(grid[0], panels.items(), strict=True):
         for row, (pool, squeeze) in enumerate(rows):
@@ -239,7 +243,10 @@ def squeeze_rows(
                 axes.plot(without, row, "o", color="0.35", markerfacecolor="none", markersize=11)
         axes.set(title=title, xlabel=xlabel)
         axes.margins(y=0.1)
-    names = [" | ".join(str(style_of(str(pool))["label"]) for pool in row) for row in rows]
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+    labels = [[str(style_of(str(pool))["label"]) for pool in row] for row in rows]
+    # the longest on two lines
+    names = [" | ".join(row) if len("".join(row)) < 32 else " |\n".join(row) for row in labels]
     grid[0][0].set_yticks(range(len(rows)), names)
     grid[0][0].invert_yaxis()
     ring = plt.Line2D([], [], marker="o", color="0.35", markerfacecolor="none", markersize=11, linestyle="none")

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from lae_core.evidence.figures import SERIES, pool_style
 from lae_core.evidence.redecide import ALPHA, against
@@ -50,6 +51,9 @@ def _panels(columns: Sequence[str], rows: int) -> tuple[Figure, np.ndarray]:
     across = 3 if len(columns) == 3 else min(len(columns), 2)
     down = -(-len(columns) // across)
     figure, axes = plt.subplots(down, across, figsize=(8.6, (0.34 * rows + 1.0) * down), sharey=True, squeeze=False)
+    figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.08)
+    for axis in axes.ravel():
+        axis.xaxis.set_major_locator(MaxNLocator(4))
     return figure, axes.ravel()
 
 
@@ -74,10 +78,7 @@ def forest(frame: pd.DataFrame, *, unit: str) -> Figure:
         axis.set(title=column, xlabel=unit, yticks=range(len(labels)), yticklabels=labels)
         axis.margins(y=0.12)
     axes[0].invert_yaxis()
-    handles = [
-        Line2D([], [], marker="o", color="#555555", linestyle="none", label="bold in the paper"),
-        Line2D([], [], marker="o", color="#555555", markerfacecolor="white", linestyle="none", label="not bold"),
-    ]
+    handles = _filled("bold in the paper", "not bold")
     if not frame["agrees"].all():
         ring = {"marker": "o", "color": DISAGREES, "markerfacecolor": "none", "markersize": 12, "linestyle": "none"}
         handles.append(Line2D([], [], **ring, label="Welch's test disagrees"))  # type: ignore[arg-type]
@@ -104,7 +105,16 @@ def gains(frame: pd.DataFrame, *, unit: str = "percentage points") -> Figure:
         axis.set(title=column, xlabel=f"worse  ←  {unit}  →  better", yticks=range(len(labels)), yticklabels=labels)
         axis.margins(y=0.12)
     axes[0].invert_yaxis()
+    figure.legend(handles=_filled("significant", "not significant"), loc="outside lower center", ncols=2)
     return figure
+
+
+def _filled(filled: str, hollow: str) -> list[Line2D]:
+    """The key to filled and hollow markers."""
+    return [
+        Line2D([], [], marker="o", color="#555555", markerfacecolor=face, linestyle="none", label=label)
+        for face, label in (("#555555", filled), ("white", hollow))
+    ]
 
 
 def p_over_n(
@@ -159,7 +169,7 @@ def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
             axis.plot([0, row[key]], [y, y], color=style["color"], linestyle="-", linewidth=1.5)
             axis.plot(row[key], y, marker=style["marker"], color=style["color"])
             if key == "c" and row["d"]:
-                text = f"then μ ÷ r, {row['d']}×"
+                text = f"μ ÷ r, {row['d']}×"
                 axis.text(-0.4, y, text, ha="right", va="center", fontsize=9, color=DISAGREES)
         axis.set(title=title, xlabel="steps of r", xticks=range(-4, 6, 2))
     names = {"cifar10": "C10", "cifar100": "C100"}

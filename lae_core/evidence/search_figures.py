@@ -38,7 +38,7 @@ def lattice_path(study: optuna.Study) -> Figure:
         raise ValueError(f"study {study.study_name!r} has no path: it is not a lattice search, or has not moved yet")
     trials = _finished(study)
     points = np.array([_point(trial.user_attrs["name"]) for trial in trials])
-    errors = np.array([trial.value for trial in trials])
+    errors = 100 * np.array([trial.value for trial in trials])
     walked = np.array(path)
     figure, panels = plt.subplots(1, 2, figsize=(7.6, 3.6), sharex=True)
     norm = Normalize(errors.min(), errors.max())
@@ -49,10 +49,10 @@ def lattice_path(study: optuna.Study) -> Figure:
         )
         axes.plot(walked[:, 0], walked[:, other], color=SERIES[2], linestyle="-", linewidth=1.5, zorder=1)
         axes.plot(*walked[0, [0, other]], marker="s", color="none", markeredgecolor=SERIES[2], markersize=13)
-        axes.plot(*walked[-1, [0, other]], marker="*", color=SERIES[2], markersize=9)
+        axes.plot(*walked[-1, [0, other]], marker="*", color=SERIES[2], markeredgecolor="white", markersize=16)
         axes.set(xlabel=AXES[0], ylabel=AXES[other])
         axes.locator_params(integer=True)
-    figure.colorbar(dots, ax=panels, label="mean error over the folds")
+    figure.colorbar(dots, ax=panels, label="mean error over the folds (%)")
     return figure
 
 
@@ -65,15 +65,16 @@ def parallel_coordinates(study: optuna.Study, params: Sequence[str] | None = Non
     trials = sorted(_finished(study), key=lambda trial: -trial.value)
     names = list(params or trials[0].params)
     columns = [np.array([_scaled(name, trial.params[name]) for trial in trials]) for name in names]
-    columns.append(np.array([trial.value for trial in trials]))
-    figure, axes = plt.subplots(figsize=(1.2 * len(columns) + 1, 3.6))
+    columns.append(100 * np.array([trial.value for trial in trials]))
+    figure, axes = plt.subplots(figsize=(0.95 * len(columns) + 0.8, 3.6))
     heights = [(column - column.min()) / (np.ptp(column) or 1.0) for column in columns]
     best = max(1, len(trials) // 10)
     for index in range(len(trials)):
         good = index >= len(trials) - best
         line = [height[index] for height in heights]
         axes.plot(line, color=SERIES[1] if good else "0.75", linestyle="-", linewidth=1.6 if good else 0.7)
-    axes.set_xticks(range(len(columns)), [*(LABELS.get(name, name) for name in names), "error"])
+    titles = [*(LABELS.get(name, name) for name in names), "error (%)"]
+    axes.set_xticks(range(len(columns)), [title.replace(" ", "\n") for title in titles])
     axes.set(yticks=[], ylim=(-0.12, 1.12))
     axes.grid(axis="x")
     for place, (name, column) in enumerate(zip([*names, None], columns, strict=True)):

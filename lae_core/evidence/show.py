@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
 from IPython.display import HTML, Markdown
 
 from lae_core.evidence.claims import Verdict
+from lae_core.evidence.ledger import load_claims
 from lae_core.evidence.paper import DATA_LABELS
+from lae_core.evidence.tables import p_text
+
+CLAIMS = Path("book") / "claims.yml"  # from the root of the project, where notebooks run
 
 
 def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: int = 3, **names: str) -> HTML:
     """A frame as a table: the given columns, numbers to `digits` places, booleans as yes and no, data sets by name.
 
-    `names` gives columns another heading: ``show(frame, p="p-value")``.
+    A column `p` holds p-values. `names` gives columns another heading: ``show(frame, p="p-value")``.
     """
     shown = (frame[list(columns)] if columns else frame).copy()
     for column in shown.columns:
@@ -22,22 +29,54 @@ def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: i
             shown[column] = shown[column].map({True: "yes", False: "no"})
     if "data" in shown:
         shown["data"] = shown["data"].replace(DATA_LABELS)
+    if "p" in shown:
+        shown["p"] = [p_text(value) if isinstance(value, float) else value for value in shown["p"]]
     table = shown.rename(columns=names | {c: c.replace("_", " ") for c in shown.columns if c not in names})
     return _table(table, "lae-table lae-figures", digits)
 
 
 def ruling(verdict: Verdict) -> Markdown:
     """The verdict just recorded, as a sentence."""
-    return Markdown(f"**{verdict.claim}: {verdict.verdict}.** {verdict.evidence}")
+    return Markdown(f"**{verdict.claim}: {verdict.verdict}.** {_minus(verdict.evidence)}")
 
 
 def rulings(verdicts: Sequence[Verdict]) -> HTML:
-    """All verdicts of a notebook, for its summary."""
-    rows = [{"claim": v.claim, "verdict": v.verdict, "evidence": v.evidence} for v in verdicts]
+    """Several verdicts with their evidence."""
+    rows = [{"claim": v.claim, "verdict": v.verdict, "evidence": _with_code(v.evidence)} for v in verdicts]
+    return _table(pd.DataFrame(rows), "lae-table", escape=False)
+
+
+def in_short(verdicts: Sequence[Verdict]) -> HTML:
+    """All verdicts of a notebook, for its summary: what the paper claims and what came out; the evidence stands above."""
+    words = {claim.id: claim.claim for claim in load_claims(CLAIMS)} if CLAIMS.is_file() else {}
+    rows = [{"claim": v.claim, "what it says": words.get(v.claim, "–"), "verdict": v.verdict} for v in verdicts]
     return _table(pd.DataFrame(rows), "lae-table")
 
 
-def _table(frame: pd.DataFrame, classes: str, digits: int = 3) -> HTML:
+def price(bill: pd.DataFrame) -> Markdown:
+    """What `cost.bill` found, a sentence a network: its last column has the hours and names the card."""
+    hours = str(bill.columns[-1])
+    return Markdown(
+        " ".join(
+            f"{what}: {runs:,} trainings, about {time:,.0f} {hours}."
+            for what, runs, time in zip(bill["what"], bill["runs"], bill[hours], strict=True)
+        )
+    )
+
+
+def _with_code(text: str) -> str:
+    """Plain text as HTML, with what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
+
+
+def _minus(text: str) -> str:
+    """A true minus sign before numbers: after a space, a bracket or a tag, so that neither ranges nor options change."""
+    return re.sub(r"(?<![^\s(>])-(?=\d)", "−", text)
+
+
+def _table(frame: pd.DataFrame, classes: str, digits: int = 3, *, escape: bool = True) -> HTML:
     with pd.option_context("display.max_colwidth", None):
-        text = frame.to_html(index=False, border=0, classes=classes, float_format=lambda value: f"{value:.{digits}f}")
-    return HTML(text)
+        text = frame.to_html(
+            index=False, border=0, classes=classes, escape=escape, float_format=lambda value: f"{value:.{digits}f}"
+        )
+    return HTML(_minus(text))

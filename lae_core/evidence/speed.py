@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pandas as pd
+import torch
 from matplotlib.figure import Figure
 
+from lae_core.evidence.figures import pool_style
+
+_OURS = pool_style("lae")["color"]
 # contender: colour and marker; ours is filled, eager and compiled share a colour
 _LOOK = {
-    "lae": ("#0178ef", "o"),
-    "lae, compiled": ("#0178ef", "*"),
+    "lae": (_OURS, "o"),
+    "lae, compiled": (_OURS, "*"),
     "logsumexp": ("#2a2428", "s"),
     "logsumexp, compiled": ("#2a2428", "P"),
     "logavgexp-pytorch": ("#de790b", "^"),
@@ -21,10 +26,14 @@ _LOOK = {
 
 
 def load(file: str | Path) -> tuple[pd.DataFrame, dict]:
-    """One row a case and contender, times as ratios to the mean's; and what was measured besides (hardware, ResNet-50)."""
+    """One row a case and contender; and what was measured besides (hardware, ResNet-50).
+
+    Times are multiples of the mean's, and what is kept for backward of the input's size (nan for compiled code).
+    """
     report = json.loads(Path(file).read_text())
     rows = []
     for case in report.pop("cases"):
+        size = math.prod(case["shape"]) * getattr(torch, case["dtype"]).itemsize
         for name in case["both"]:
             rows.append(
                 {
@@ -33,7 +42,7 @@ def load(file: str | Path) -> tuple[pd.DataFrame, dict]:
                     "pool": name,
                     "forward": case["forward"][name] / case["forward"]["mean"],
                     "both": case["both"][name] / case["both"]["mean"],
-                    "kept": case["kept"].get(name.removesuffix(", compiled"), 0) / 2**20,
+                    "kept": case["kept"].get(name, math.nan) / size,
                 }
             )
     return pd.DataFrame(rows), report
@@ -74,7 +83,7 @@ def against_aims(found: pd.DataFrame) -> pd.DataFrame:
 
 def ratio_figure(frame: pd.DataFrame) -> Figure:
     """Forward + backward as multiples of the mean's, one line a shape, one panel for a fixed and one for a trained temperature."""
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True)
+    figure, axes = plt.subplots(2, 1, figsize=(5.6, 6.2), sharex=True)
     shapes = list(dict.fromkeys(frame["shape"]))
     for axis, temperature in zip(axes, ("fixed", "trained"), strict=True):
         part = frame[frame["temperature"] == temperature]
@@ -87,10 +96,10 @@ def ratio_figure(frame: pd.DataFrame) -> Figure:
                     ratios, places, marker, color=colour, markerfacecolor=face, markersize=8, label=pool, linestyle=""
                 )
         axis.axvline(1, color="grey", linewidth=1)
-        axis.set(title=f"{temperature} temperature", xlabel="time, as a multiple of the mean's", xscale="log")
+        axis.set(title=f"{temperature} temperature", xscale="log", ylim=(len(shapes) - 0.5, -0.5))
+        axis.set_yticks(range(len(shapes)), shapes)
         axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
         axis.minorticks_off()
-    axes[0].set_yticks(range(len(shapes)), shapes)
-    axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    axes[-1].set_xlabel("time, as a multiple of the mean's")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure

@@ -11,8 +11,18 @@ from lae_core.evidence.stats import Better, BoldEntry, BoldTest, Group, bold
 
 # An entry that only the correction for many comparisons spares from being called worse.
 MARK = "†"
+SMALLEST_P = 0.001  # p-values below it are not told apart
 _LATEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}"}
 _LATEX |= {"^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+
+
+def p_text(p: float) -> str:
+    """A p-value for a page: two digits, and never a 0 or a power of ten.
+
+    >>> p_text(0.0234), p_text(1.4e-5), p_text(1.0)
+    ('0.023', '< 0.001', '1')
+    """
+    return f"< {SMALLEST_P:g}" if p < SMALLEST_P else f"{p:.2g}"
 
 
 def _escape_latex(text: str) -> str:

@@ -104,7 +104,9 @@ class LAEPool(GlobalPool):
 
     def describe(self) -> str:
         t = self.temperature.detach()
-        shown = f"t={t:.4g}" if t.dim() == 0 else f"t={t.min():.4g}..{t.max():.4g} ({len(t)} channels)"
+        least, most = f"{t.min():.4g}", f"{t.max():.4g}"
+        shown = f"t={least}" if least == most else f"t={least}..{most}"
+        shown += f" ({len(t)} channels)" if t.dim() else ""
         trained = "trained" if isinstance(self.log_t, nn.Parameter) else "fixed"
         return f"{shown}, {trained}" + (", textbook form" if self.textbook else "")
 

@@ -69,7 +69,7 @@ def test_each_verdict_has_its_own_sentence(advice):
         assert says(advice, undecided) is None
         said = answer([printed(WINS), undecided])
         waiting = f'*{advice.question}* <a href="claims.html#claim-{advice.claim.lower()}">{advice.claim}</a>.'
-        assert said.rstrip().endswith(f"Not decided here, so that the paper's word is all there is: {waiting}")
+        assert said.rstrip().endswith(f"Not decided yet; the paper's word is all there is: {waiting}")
         assert advice.holds not in said and advice.fails not in said
 
 

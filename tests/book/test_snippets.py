@@ -143,8 +143,3 @@ def test_what_the_pages_say_does_not_work_does_not(tmp_path):
         torch.jit.script(pool)
     with pytest.raises((IndexError, RuntimeError, torch.onnx.errors.OnnxExporterError)):
         torch.onnx.export(pool, (torch.randn(1, 2, 9),), tmp_path / "old.onnx", dynamo=False)
-    size = {2: torch.export.Dim("height", min=8), 3: torch.export.Dim("width", min=8)}
-    program = torch.export.export(pool, (torch.randn(1, 2, 9, 10),), dynamic_shapes=(size,)).module()
-    assert program(torch.randn(1, 2, 20, 11)).shape == (1, 2)
-    with pytest.raises((AssertionError, RuntimeError), match="512"):
-        program(torch.randn(1, 2, 30, 40))

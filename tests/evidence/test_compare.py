@@ -133,7 +133,21 @@ def test_the_table_says_what_would_settle_the_undecided():
     pairs = {"clear": (spread(3, 0.1, 4), np.zeros(4)), "open": (spread(0.5, 1, 4), np.zeros(4))}
     frame = table(compare(pairs | {"equal": (np.ones(4), np.ones(4))})).set_index("comparison")
     assert frame["outcome"].tolist() == ["higher", "undecided", "undecided"]
-    assert frame["seeds to settle it"].tolist() == ["–", str(pairs_needed(0.5, 1)), "over a million"]
+    assert frame["seeds needed"].tolist() == ["–", f"{pairs_needed(0.5, 1):,}", "over a million"]
+
+
+def test_the_table_leaves_out_the_setting_that_all_rows_share():
+    pair = (spread(3, 0.1, 4), np.zeros(4))
+    alike, mixed = {"A: x against y": pair, "A: z against y": pair}, {"A: x against y": pair, "B: x against y": pair}
+    assert table(compare(alike))["comparison"].tolist() == ["x against y", "z against y"]
+    assert table(compare(mixed))["comparison"].tolist() == list(mixed)
+
+
+def test_the_table_shows_no_zero_that_is_none():
+    row = table(compare({"pair": (spread(-0.0004, 0.0001, 4), np.zeros(4))})).iloc[0]
+    assert row["difference (95 % interval)"] == "-0.0004 (-0.0006 to -0.0002)"
+    clear = compare({"pair": (spread(3, 0.01, 6), np.zeros(6))})
+    assert table(clear)["p (Holm)"].tolist() == ["< 0.001"] and "p < 0.001): higher" in str(clear["pair"])
 
 
 @pytest.mark.parametrize("outcomes", list(product(OUTCOMES, repeat=2)))

@@ -50,10 +50,10 @@ def test_parallel_coordinates_draw_each_trial_and_label_the_ends(draws):
     axes = search_figures.parallel_coordinates(draws).axes[0]
     assert len(axes.lines) == len(draws.trials)
     assert [label.get_text() for label in axes.get_xticklabels()] == [
-        "learning rate",
+        "learning\nrate",
         "momentum",
-        "flat share",
-        "error",
+        "flat\nshare",
+        "error\n(%)",
     ]
     rates = [trial.params["lr"] for trial in draws.trials]
     texts = [text.get_text() for text in axes.texts]

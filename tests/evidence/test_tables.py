@@ -2,10 +2,13 @@
 
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 
+from lae_core.evidence import show as shown
+from lae_core.evidence.claims import Verdict
 from lae_core.evidence.stats import Summary
-from lae_core.evidence.tables import MARK, result_table
+from lae_core.evidence.tables import MARK, p_text, result_table
 
 COLUMNS = {
     "CIFAR-10": {"avg": Summary(5.26, 0.15, 30), "lae & co_1": Summary(4.98, 0.12, 30)},
@@ -59,6 +62,33 @@ def test_the_corrected_verdict_is_marked_and_explained():
     assert f"5.09 ± 0.10{MARK}" in table.to_html() and "Holm" in table.note
     assert r"^{\dagger}" in table.to_latex()
     assert "Holm" not in result_table(COLUMNS, better="low", test="welch").note
+
+
+def test_small_p_values_are_not_shown_as_zero():
+    assert [p_text(p) for p in (0.0, 9e-4, 0.001, 0.0468, 1.0)] == ["< 0.001", "< 0.001", "0.001", "0.047", "1"]
+    cells = Cells()
+    cells.feed(shown.show(pd.DataFrame({"gain": [-0.5, 0.25], "p": [1e-7, 0.5]}), digits=2).data)
+    assert cells.rows == [["gain", "p"], ["−0.50", "< 0.001"], ["0.25", "0.5"]]
+
+
+def test_verdicts_in_tables_have_their_code_and_in_short_the_words_of_the_claim(tmp_path, monkeypatch):
+    verdict = Verdict("E3", "open", "At -1.5 points, p < 0.05. Run `lae run wrn -p seeds 30`.", "cpu")
+    cells = Cells()
+    cells.feed(shown.rulings([verdict]).data)
+    assert cells.rows[1] == ["E3", "open", "At −1.5 points, p < 0.05. Run lae run wrn -p seeds 30."]
+    assert "<code>lae run wrn -p seeds 30</code>" in shown.rulings([verdict]).data
+    assert "At −1.5 points" in shown.ruling(verdict).data
+    (tmp_path / "claims.yml").write_text("[{id: E3, claim: A table., place: table 1, notebook: experiments/wrn}]")
+    monkeypatch.setattr(shown, "CLAIMS", tmp_path / "claims.yml")
+    cells = Cells()
+    cells.feed(shown.in_short([verdict]).data)
+    assert cells.rows == [["claim", "what it says", "verdict"], ["E3", "A table.", "open"]]
+
+
+def test_a_price_is_a_sentence_a_network():
+    bill = pd.DataFrame({"what": ["A-1", "B-2, again"], "runs": [1280, 15], "hours on one Card": [1793.6, 8.2]})
+    said = "A-1: 1,280 trainings, about 1,794 hours on one Card. B-2, again: 15 trainings, about 8 hours on one Card."
+    assert shown.price(bill).data == said
 
 
 def test_each_column_needs_a_direction():

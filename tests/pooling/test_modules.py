@@ -136,6 +136,7 @@ def test_modules_print_their_temperature():
     with torch.no_grad():
         pool.log_t[0] = math.log(2)
     assert repr(pool) == "LAEPool(t=2..4 (6 channels), trained, flatten=False)"
+    assert repr(make_pool("lae(t0=4, train=channel)", 6)) == "LAEPool(t=4 (6 channels), trained)"
     assert "fixed" in repr(make_pool("lae", 6)) and "alpha=0.5" in repr(make_pool("mixed", 6))
 
 
