@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lae_core.book.notebooks import Notebook
-from lae_core.evidence.claims import VERDICTS, Costs, read_costs, read_verdicts
+from lae_core.evidence.claims import VERDICTS, Costs, Verdict, read_costs, read_verdicts
 from lae_core.evidence.ledger import Entry, LedgerError, counts, hours_by_notebook, join, load_claims
+from lae_core.evidence.tables import true_minus
 
 if TYPE_CHECKING:
     from lae_core.book.stage import Stage
@@ -78,11 +79,13 @@ def included(book: Path) -> dict[str, str]:
 
 
 def note(entry: Entry, titles: dict[str, str]) -> str:
-    """One claim and what became of it, as a definition list; its links hold on pages of any folder."""
-    scale = f" ({entry.verdict.scale})" if entry.verdict else ""
-    term = f"{{ref}}`{entry.claim.id} <claim-{entry.claim.id.lower()}>` {entry.claim.claim}"
-    definition = f"{_badge(entry.state)}{scale} {_found(entry, titles)}"
-    return f"{' '.join(term.split())}\n: {' '.join(definition.split())}\n"
+    """One claim and what became of it, its numbers folded away, as a definition list; links hold on pages of any folder."""
+    term = " ".join(f"{{ref}}`{entry.claim.id} <claim-{entry.claim.id.lower()}>` {entry.claim.claim}".split())
+    if entry.verdict is None:
+        return f"{term}\n: {_badge(entry.state)} {_found(entry, titles)}\n"
+    lines = [term, f": {_badge(entry.state)} ({entry.verdict.scale}) {_see(entry, entry.verdict, titles)}", ""]
+    lines += ["  ```{dropdown} The numbers", f"  {' '.join(true_minus(entry.verdict.evidence).split())}", "  ```"]
+    return "\n".join(lines) + "\n"
 
 
 def page(entries: list[Entry], titles: dict[str, str], bills: dict[str, Costs] | None = None) -> str:
@@ -131,9 +134,13 @@ def _evidence(entry: Entry, titles: dict[str, str], hours: dict[str, float]) -> 
 def _found(entry: Entry, titles: dict[str, str]) -> str:
     if entry.verdict is None:
         return f"Missing: {entry.missing}."
+    return f"{true_minus(entry.verdict.evidence)} {_see(entry, entry.verdict, titles)}"
+
+
+def _see(entry: Entry, verdict: Verdict, titles: dict[str, str]) -> str:
     link = f"[{titles[entry.claim.notebook]}](/notebooks/{entry.claim.notebook}.ipynb)"
-    figure = f", {{numref}}`{entry.verdict.figure}`" if entry.verdict.figure else ""
-    return f"{entry.verdict.evidence} See {link}{figure}."
+    figure = f", {{numref}}`{verdict.figure}`" if verdict.figure else ""
+    return f"See {link}{figure}."
 
 
 def _cost(hours: float | None) -> str:

@@ -44,7 +44,7 @@ class Claim:
     @property
     def command(self) -> str:
         """What decides it at the paper's scale."""
-        return f"lae run notebooks/{self.notebook}.md --profile paper"
+        return f"lae run {self.notebook.rpartition('/')[2]} --profile paper"
 
 
 @dataclass(frozen=True)

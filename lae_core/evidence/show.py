@@ -13,7 +13,7 @@ from IPython.display import HTML, Markdown
 from lae_core.evidence.claims import Verdict
 from lae_core.evidence.ledger import load_claims
 from lae_core.evidence.paper import DATA_LABELS
-from lae_core.evidence.tables import p_text
+from lae_core.evidence.tables import p_text, true_minus
 
 CLAIMS = Path("book") / "claims.yml"  # from the root of the project, where notebooks run
 
@@ -37,7 +37,7 @@ def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: i
 
 def ruling(verdict: Verdict) -> Markdown:
     """The verdict just recorded, as a sentence."""
-    return Markdown(f"**{verdict.claim}: {verdict.verdict}.** {_minus(verdict.evidence)}")
+    return Markdown(f"**{verdict.claim}: {verdict.verdict}.** {true_minus(verdict.evidence)}")
 
 
 def rulings(verdicts: Sequence[Verdict]) -> HTML:
@@ -69,14 +69,9 @@ def _with_code(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
 
 
-def _minus(text: str) -> str:
-    """A true minus sign before numbers: after a space, a bracket or a tag, so that neither ranges nor options change."""
-    return re.sub(r"(?<![^\s(>])-(?=\d)", "−", text)
-
-
 def _table(frame: pd.DataFrame, classes: str, digits: int = 3, *, escape: bool = True) -> HTML:
     with pd.option_context("display.max_colwidth", None):
         text = frame.to_html(
             index=False, border=0, classes=classes, escape=escape, float_format=lambda value: f"{value:.{digits}f}"
         )
-    return HTML(_minus(text))
+    return HTML(true_minus(text))

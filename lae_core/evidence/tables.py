@@ -25,6 +25,11 @@ def p_text(p: float) -> str:
     return f"< {SMALLEST_P:g}" if p < SMALLEST_P else f"{p:.2g}"
 
 
+def true_minus(text: str) -> str:
+    """A true minus sign before numbers: after a space, a bracket or a tag, so that neither ranges nor options change."""
+    return re.sub(r"(?<![^\s(>])-(?=\d)", "−", text)
+
+
 def _escape_latex(text: str) -> str:
     return re.sub(r"[&%#_${}~^\\]", lambda match: _LATEX[match.group()], text)
 

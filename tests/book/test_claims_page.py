@@ -38,8 +38,12 @@ def book(project, monkeypatch):
     project.write("book/references.bib", "")
     project.write("book/claims.yml", CLAIMS)
     project.write(
-        "_toc.yml", "format: jb-book\nroot: book/intro\nchapters:\n- file: notebooks/part/one\n- file: book/claims\n"
+        "_toc.yml",
+        "format: jb-book\nroot: book/intro\nchapters:\n- file: notebooks/part/one\n- file: book/claims\n"
+        "- file: book/use/index\n- file: book/use/choosing\n",
     )
+    for page in ("index", "choosing"):  # the answer on the front page leads to them
+        project.write(f"book/use/{page}.md", f"# {page}\n")
     pieces = "\n\n".join(f"```{{include}} _generated/{name}.md\n```" for name in ("answer", "ledger", "claim_C3"))
     project.write("book/intro.md", f"# A small book\n\n{pieces}\n")
     project.notebook("part/one", "verdict: str = 'partly'  # on C3", RECORDS)
@@ -59,9 +63,9 @@ def test_pages_state_what_the_data_gives_and_follow_it(book):
     assert claims_page.stated(page.read_text()) == {"T1": "proved", "E1": "open", "C1": "open", "C3": "partly"}
     assert claims_page.disagreements(now(root), html) == []
     staged = (root / "_build" / "src" / "book" / "claims.md").read_text()
-    assert "`lae run notebooks/experiments/late.md --profile paper`, about 1,200 GPU-hours." in staged
+    assert "`lae run late --profile paper`, about 1,200 GPU-hours." in staged
     assert "estimates for one card of ours, computed on [One](../notebooks/part/one.ipynb)" in staged
-    assert "better in 1 of 2 settings" in front.read_text()
+    assert "better in 1 of 2 comparisons" in front.read_text()
     assert re.search(r'href="claims.html#claim-c3">.*C3.*</dt>\s*<dd>.*lae-partly', front.read_text(), re.DOTALL)
 
     # The data changes, the pages do not: they are found out. A build puts them right.
@@ -139,8 +143,8 @@ def test_pages_get_the_claims_that_they_include(book):
     assert sorted(path.name for path in generated.glob("claim_*")) == ["claim_C1.md", "claim_T1.md"]
     assert (generated / "claim_T1.md").read_text() == (
         "{ref}`T1 <claim-t1>` One and one are two.\n"
-        ": [proved]{.lae-verdict .lae-proved} (symbolic) Algebra says so. "
-        "See [One](/notebooks/part/one.ipynb), {numref}`fig-one`.\n"
+        ": [proved]{.lae-verdict .lae-proved} (symbolic) See [One](/notebooks/part/one.ipynb), {numref}`fig-one`.\n\n"
+        "  ```{dropdown} The numbers\n  Algebra says so.\n  ```\n"
     )
     missing = (generated / "claim_C1.md").read_text()
     assert missing.startswith("{ref}`C1 <claim-c1>` It learns faster.\n: [open]")

@@ -80,7 +80,7 @@ def test_join_gives_every_claim_a_state(two):
     assert [(entry.claim.id, entry.state) for entry in ran] == [("T1", "reproduced"), ("C1", "open")]
     assert counts(ran) == {"proved": 0, "reproduced": 1, "partly": 0, "contradicted": 0, "open": 1}
     assert "not written yet" in ran[1].missing and ran[1].open_at_paper_scale and not ran[0].open_at_paper_scale
-    assert ran[1].claim.command == "lae run notebooks/experiments/two.md --profile paper"
+    assert ran[1].claim.command == "lae run two --profile paper"
     assert "has not been run" in join(claims, {}, notebooks)[0].missing
 
 
