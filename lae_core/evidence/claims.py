@@ -112,7 +112,7 @@ def record_verdict(
 
     >>> import tempfile
     >>> os.environ["LAE_VERDICTS"] = tempfile.mkdtemp()
-    >>> record_verdict("T2", "proved", evidence="Both sides simplify to the same.", scale="symbolic").verdict
+    >>> record_verdict("T2", "proved", evidence="Both sides agree.", scale="symbolic").verdict
     'proved'
     """
     given = Verdict(claim, verdict, evidence, scale, figure, {k: _plain(v) for k, v in (numbers or {}).items()})

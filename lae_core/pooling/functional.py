@@ -2,9 +2,11 @@
 
 For a row z of n values with maximum m, and u = (z - m) / t <= 0:
 
-    LAE(z; t)    =  t log mean exp(z / t)  =  m + t L,      L = log mean exp(u) = log1p(mean expm1(u))
+    LAE(z; t)    =  t log mean exp(z / t)  =  m + t L
+    L            =  log mean exp(u)  =  log1p(mean expm1(u))
     dLAE / dz_i  =  exp(u_i) / sum exp(u)
-    dLAE / dt    =  -mean phi(delta),       delta = u - L,  phi(x) = x exp(x) - expm1(x) >= 0
+    dLAE / dt    =  -mean phi(delta),   delta = u - L
+    phi(x)       =  x exp(x) - expm1(x)  >=  0
 
 The textbook form t (logsumexp(z / t) - log n) is off by t times the rounding error, and its gradient to t is a difference
 of nearly equal numbers. Here both are sums of terms of one sign. Where a choice may depend on the data, that is on a CPU

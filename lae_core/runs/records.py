@@ -1,10 +1,10 @@
 """The run store: one directory a run, named by its config's key, holding its record and what is needed to resume it::
 
-    store/store.json                 says that this is a run store
-    store/<key>/record.json          the finished run: config, result, provenance, checksum
-    store/<key>/claim.<n>            who is running it (see `claims.py`)
-    store/<key>/failure.json         why it last failed
-    store/<key>/checkpoint/          what `run` keeps to resume; gone once the record is there
+    store/store.json           says that this is a run store
+    store/<key>/record.json    the finished run: config, result, provenance, checksum
+    store/<key>/claim.<n>      who is running it (see claims.py)
+    store/<key>/failure.json   why it last failed
+    store/<key>/checkpoint/    what is kept to resume; gone once the record is there
 
 The store knows of a config only `key()`, `to_dict()` and `from_dict()`. A record keeps its config as plain values, so
 it can be read when the schema has moved on; `RunStore.migrate` moves old records to the names that the new one gives.

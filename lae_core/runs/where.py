@@ -1,11 +1,12 @@
 """Where a sweep runs, as one setting: this process, this machine, a cluster that is up, or SLURM::
 
-    inline                          one run after another in this process
-    local, local(workers=2)         worker processes here: one thread a run, one worker a core or a GPU
-    tcp://host:8786                 a Dask scheduler that is running
-    path/to/scheduler.json          the same, found by its scheduler file
-    slurm(jobs=8, gpus=1, queue=gpu, walltime=04:00:00)    jobs on SLURM, through dask-jobqueue
+    inline                    one run after another in this process
+    local, local(workers=2)   worker processes here, one a core or a GPU
+    tcp://host:8786           a Dask scheduler that is running
+    path/to/scheduler.json    the same, found by its scheduler file
+    slurm(jobs=8, gpus=1)     jobs on SLURM, through dask-jobqueue
 
+A local worker has one thread a run. SLURM takes more: `slurm(jobs=8, gpus=1, queue=gpu, walltime=04:00:00)`.
 Without one, `$LAE_WHERE` is used, else `local`.
 """
 
