@@ -21,7 +21,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class Cache:
     """The executions under `<root>/_build/executed/`."""
 
     root: Path
-    package: Path = PACKAGE
+    package: Path = field(default_factory=lambda: PACKAGE)  # the reference page would print a plain default's path
 
     @property
     def directory(self) -> Path:

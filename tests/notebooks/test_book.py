@@ -54,6 +54,11 @@ def test_no_output_holds_an_error_a_warning_or_a_path_of_this_machine(smoke_book
                 assert str(repo) not in json.dumps(output), notebook.name
 
 
+def test_no_page_holds_a_path_of_this_machine(smoke_book: Path, repo: Path):
+    pages = (smoke_book / "html").rglob("*.html")
+    assert [page.name for page in pages if str(repo) in page.read_text(encoding="utf-8")] == []
+
+
 def test_plotly_is_loaded_only_where_it_draws(smoke_book: Path):
     pages = list((smoke_book / "html").rglob("*.html"))
     loads = {page for page in pages if "plotly.min.js" in page.read_text(encoding="utf-8")}
