@@ -158,20 +158,22 @@ def _compiled_forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int
         rows, steps = compiled.in_blocks(z, dims)
     else:
         rows, steps = z.masked_fill(~mask, -math.inf), [dims]
-    top = rows.detach()
-    for step in steps:
-        top = top.amax(step, keepdim=True)
-    top = top.to(t.dtype)
-    exp_u, expm1_u = compiled.exp_and_expm1(compiled.binary_exponent(rows, top, t, dims[-1]))
-    total, excess = exp_u, expm1_u if mask is None else expm1_u.masked_fill(~mask, 0.0)
-    for step in steps:
-        total, excess = _sum(total, step), _sum(excess, step)
-    excess = excess / n
-    total = torch.where(top == math.inf, top, total)
-    narrow = (excess > -0.5) & (total > 0)
-    log_mean = torch.where(narrow, torch.log1p(excess), torch.log(total / n))
-    total = torch.where(narrow, n + n * excess, total)
-    return (top + t * log_mean).to(z.dtype), top, torch.where(total == 0, 0.0, 1 / total), log_mean
+    top = compiled.maximum(rows.detach(), dims, steps).to(t.dtype)
+    per_unit = compiled.inverse_unit(t)
+    reference = compiled.reference(rows, top, per_unit, dims) if mask is None else top
+    if not compiled.side_by_side(rows, dims):
+        # it had better be ready for a loop along the row; else that would keep the compiler from finding the maximum and
+        # the sum in one loop, while the values are at hand
+        reference = compiled.buffer(reference)
+    whole = compiled.fill_vectors(rows, dims)
+    powers, rests = compiled.exp_terms(compiled.binary_exponent(rows, reference, per_unit, whole), whole)
+    powers, rests = compiled.total(powers, steps), compiled.total(rests, steps)
+    total = torch.where((top.abs() < math.inf) & (t > 0), (powers + rests).to(t.dtype), (top + t).clamp(min=0.0))
+    excess = ((rests + (powers - n)) / n).to(t.dtype)  # of mean exp(u) over 1
+    log_mean = torch.where(excess > -0.5, torch.log1p(excess), torch.log(total / n))
+    # t as it was used, and in float64: the value of a narrow row has no rounding to spare
+    value = reference + log_mean / (per_unit.double() * math.log(2))
+    return value.to(z.dtype), top, torch.where(total == 0, 0.0, 1 / total), log_mean
 
 
 def _compiled_backward(
@@ -188,15 +190,20 @@ def _compiled_backward(
     """The gradient to z, and that of every row to -t. The exponential is cheaper to compute again than to write and read."""
     if mask is not None:
         z = z.masked_fill(~mask, -math.inf)
-    v = compiled.binary_exponent(z, top, t, dims[-1])
-    exp_u = compiled.exp_and_expm1(v)[0]
-    grad_z = exp_u * (grad * inverse)
+    whole = compiled.fill_vectors(z, dims)
+    share = compiled.buffer(grad * inverse)
+    # a row without a gradient may hold nothing but -inf; and what depends on grad is not moved to the forward pass, where a
+    # buffer or a sum would cost a loop of its own
+    top = torch.where(share == 0, torch.finfo(t.dtype).max, top)
+    per_unit = compiled.inverse_unit(t)
+    reference = compiled.buffer(compiled.reference(z, top, per_unit, dims) if mask is None else top)
+    v = compiled.binary_exponent(z, reference, per_unit, whole)
+    exp_u = compiled.exp(v, whole)
+    grad_z = exp_u * share
     if not needs_t:
         return grad_z, None
     n = _count(z, mask, dims, t.dtype)
-    phi_delta = compiled.phi(v, log_mean, exp_u * compiled.buffer(inverse * n))
-    # a sum that does not depend on grad would be moved to the forward pass, and cost a loop of its own there
-    fall = _masked_mean(grad * phi_delta, mask, n, dims)
+    fall = grad * _masked_mean(compiled.phi(v, log_mean, exp_u * compiled.buffer(inverse * n)), mask, n, dims)
     return grad_z, torch.where(log_mean == -math.inf, 0.0, fall)
 
 
@@ -237,7 +244,7 @@ def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     n = math.prod([x.shape[d] for d in dims])
     # a graph that is exported for any size must not ask for it, or it would hold for long rows only, or for short ones
     any_size = torch.compiler.is_exporting() and not isinstance(n, int)
-    drifts = torch.compiler.is_compiling() and (any_size or n > compiled.LONG)
+    drifts = torch.compiler.is_compiling() and (any_size or n > compiled.LONG or compiled.side_by_side(x, dims))
     return x.sum(dims, keepdim=True, dtype=torch.float64 if drifts else None).to(x.dtype)
 
 
