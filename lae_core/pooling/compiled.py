@@ -6,8 +6,8 @@ the exponent has been split: with u = -v ln 2 and v = k - r, |r| <= 1/2,
 
     exp(u) = 2^-k + 2^-k p(r),    p(r) = 2^r - 1
 
-The two terms are summed apart. Then sum expm1(u) = sum 2^-k p(r) + (sum 2^-k - n) is exact to a rounding or two for every
-u <= 0: where u is small everywhere, sum 2^-k is n itself.
+The two terms are summed apart. Then sum expm1(u) = sum 2^-k p(r) + (sum 2^-k - n) is exact to a rounding or two: where u is
+small everywhere, sum 2^-k is n itself.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 _LN2 = math.log(2)
-LONG = 256  # so many terms may be added, in vectors of 16
-
+LONG = 256  # so many terms may be added in float32, sixteen at a time
 
 # (2^r - 1) / r and 2^r for |r| <= 1/2, and phi(-x ln 2) / x^2 for |x| <= 1: polynomials of the smallest error, rounded to
 # what float32 can tell; off by 0.1, 0.9 and 0.7 of its eps
@@ -30,7 +29,7 @@ _WHOLE = 1.5 * 2.0**23 + 127  # a float32 of this size has no digits behind the 
 
 
 def fits(z: Tensor, work: torch.dtype) -> bool:
-    """Whether this form may be used: the bits of 2^k are those of float32, and an exported graph is to hold plain operations."""
+    """Whether this form may be used: the bits of 2^-k are those of float32, and an exported graph is to hold plain operations."""
     return (
         work == torch.float32
         and z.device.type == "cpu"
@@ -138,10 +137,10 @@ def _polynomial(x: Tensor, coefficients: list[float]) -> Tensor:
     square = x * x
     pairs: list[Tensor | float] = [a + b * x for a, b in zip(coefficients[::2], coefficients[1::2], strict=False)]
     pairs += coefficients[2 * len(pairs) :]
-    total = pairs.pop()
+    result = pairs.pop()
     while pairs:
-        total = pairs.pop() + square * total
-    return total
+        result = pairs.pop() + square * result
+    return torch.as_tensor(result)
 
 
 def buffer(x: Tensor) -> Tensor:

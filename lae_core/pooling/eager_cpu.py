@@ -17,6 +17,7 @@ from lae_core.pooling.series import phi, psi
 
 Rows = tuple[Tensor, Tensor, Tensor, Tensor]
 PART = 2**20  # elements; smaller parts would be faster still, were it not for what each call of torch costs
+_SMALL = 0.25  # in units of t: where max|z| is smaller, the error of an exponential shows
 _FAR = 2.0  # in units of t: a polynomial that reaches further is longer than an exponential, and less exact
 
 
@@ -42,21 +43,35 @@ def finite_maximum(z: Tensor, dims: tuple[int, ...], dtype: torch.dtype) -> Tens
     return _finite(z.detach().amax(dims, keepdim=True).to(dtype))
 
 
+def exact_sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """The sum of each row in float64.
+
+    Where terms are alike, so are the errors that a sum makes of them. Those of torch's come to several eps.
+    """
+    if x.dtype != torch.float64:
+        return x.sum(dims, keepdim=True, dtype=torch.float64)
+    x = x.movedim(dims, tuple(range(-len(dims), 0))).flatten(-len(dims))
+    while x.shape[-1] > 1:  # what is alike and added in pairs makes no error at all
+        half = x.shape[-1] // 2
+        x = torch.cat([x[..., :half] + x[..., half : 2 * half], x[..., 2 * half :]], -1)
+    return x.unflatten(-1, (1,) * len(dims)).movedim(tuple(range(-len(dims), 0)), dims)
+
+
 def _part(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool, out: Tensor) -> Rows:
     top = finite_maximum(z, dims, t.dtype)
     # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|
-    inexact = top.abs() < 0.5 * t
-    careful = wants_t or bool(inexact.any())
-    if careful:
+    inexact = top.abs() < _SMALL * t
+    some = int(inexact.sum())
+    if wants_t or 50 * some > inexact.numel():  # a few are sooner treated with care than looked at again
         low = z.amin(dims, keepdim=True).to(t.dtype)
-        inexact &= _finite(low).abs() < 0.5 * t
+        inexact &= _finite(low).abs() < _SMALL * t
         # the spread is nan or infinite where anything in the row, or t, is
         if (wants_t or _most(inexact)) and bool((top - low <= 2 * _FAR * t).all()):
             centre = z.mean(dims, keepdim=True, dtype=t.dtype)
             reach = float((torch.maximum(top - centre, centre - low) / t).max())
             if reach <= _FAR:
                 return _narrow(z, centre, t, reach, dims, wants_t, out)
-    return _wide(z, top, t, inexact if careful else None, dims, wants_t, out)
+    return _wide(z, top, t, inexact if wants_t or some else None, dims, wants_t, out)
 
 
 def _narrow(
@@ -83,7 +98,7 @@ def _wide(
     n, place = _length(z, dims), out if out.dtype == t.dtype else None
     u = torch.sub(z, top, out=None if wants_t else place).div_(t)
     exp_u = torch.exp(u, out=place if wants_t else u)
-    total = exp_u.sum(dims, keepdim=True)
+    total = exact_sum(_folded(exp_u, dims), dims)
     log_mean = torch.log(total / n)
     if exp_u is not out:
         out.copy_(exp_u)
@@ -99,9 +114,22 @@ def _wide(
     # -dLAE/dt = KL(weights || uniform) = sum(w u) - L, or mean phi(u - L) for rows where that difference cancels:
     # both terms are off by about eps |L|, and a rough L by eps more
     falling = u.mul_(exp_u).sum(dims, keepdim=True) / total - log_mean
-    cancels = ~(falling >= (~inexact * 1.0 - log_mean) / 32)
+    cancels = ~(falling >= (~inexact * 1.0 - log_mean) / 16)
     falling = _repaired(falling, cancels, lambda u, log_mean: phi(u - log_mean), z, top, t, log_mean, dims)
     return top, total, log_mean, falling
+
+
+def _folded(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """x with parts of a long row added up: float64 is slow to make, and two or three roundings of many terms even out."""
+    d, times = dims[0], 2 if x.stride(dims[-1]) == 1 else 3
+    for step in range(times if _length(x, dims) >= 16 else 0):
+        half, odd = divmod(x.shape[d], 2)
+        if half:
+            low, high, left = x.narrow(d, 0, half), x.narrow(d, half, half), x.narrow(d, 2 * half, odd)
+            x = low.add_(high) if step else low + high
+            if odd:
+                x.narrow(d, 0, 1).add_(left)
+    return x
 
 
 def _repaired(
@@ -119,13 +147,13 @@ def _repaired(
     u is found again: that is cheaper than to keep it.
     """
     if _most(bad):
-        return exactly((z - top).div_(t), log_mean).mean(dims, keepdim=True)
+        return exact_sum(exactly((z - top).div_(t), log_mean.to(t.dtype)), dims) / _length(z, dims)
     where = bad.squeeze(dims).nonzero(as_tuple=True)
     if not len(where[0]):
         return result
-    rows = z.movedim(dims, tuple(range(-len(dims), 0)))[where].flatten(1)
-    top, t, log_mean = (x.expand_as(bad).squeeze(dims)[where].unsqueeze(1) for x in (top, t, log_mean))
-    return result.masked_scatter(bad, exactly((rows - top).div_(t), log_mean).mean(1))
+    rows = z.movedim(dims, tuple(range(-len(dims), 0)))[where].flatten(1).double()
+    top, t, log_mean = (x.expand_as(bad).squeeze(dims)[where].unsqueeze(1).double() for x in (top, t, log_mean))
+    return result.masked_scatter(bad, exact_sum(exactly((rows - top).div_(t), log_mean), (1,)) / rows.shape[1])
 
 
 def _most(rows: Tensor) -> bool:

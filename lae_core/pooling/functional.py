@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from lae_core.pooling import compiled
-from lae_core.pooling.eager_cpu import by_looking, finite_maximum
+from lae_core.pooling.eager_cpu import by_looking, exact_sum, finite_maximum
 from lae_core.pooling.series import expm1, phi
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -105,7 +105,8 @@ class _LogAvgExp(torch.autograd.Function):
             grad_z, fall = _compiled_backward(grad, z, t, mask, ctx.dims, needs_t, *kept)
         else:
             exp_u, inverse, falling = kept
-            grad_z = exp_u * (grad * inverse) if needs_z else None
+            out = exp_u if _may_reuse(exp_u) else None
+            grad_z = torch.mul(exp_u, grad * inverse, out=out) if needs_z else None
             fall = grad * falling if needs_t else None
         return (
             grad_z.to(z.dtype) if needs_z else None,
@@ -125,6 +126,21 @@ class _LogAvgExp(torch.autograd.Function):
         if mask is not None:
             mask = in_front(mask, in_dims[2])
         return _LogAvgExp.apply(z, t, mask, tuple(d + 1 for d in dims), wants_t), (0, 0, 0, 0)
+
+
+def _may_reuse(kept: Tensor) -> bool:
+    """Whether the backward pass under way frees what was kept for it: then that can hold the result.
+
+    Compiled code asks autograd the same before it reuses what it kept.
+    """
+    if (
+        torch.compiler.is_compiling()
+        or type(kept) is not Tensor
+        or torch._C._functorch.is_functorch_wrapped_tensor(kept)
+    ):
+        return False
+    keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
+    return not keeps_graph()
 
 
 def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, ...]:
@@ -148,7 +164,7 @@ def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], w
     value = top + t * log_mean
     empty = total == 0  # no element counts: the value is -inf, and by definition there is no gradient
     falling = torch.where(empty, 0.0, falling) if wants_t else falling
-    return value.to(z.dtype), exp_u.to(z.dtype), torch.where(empty, 0.0, 1 / total), falling
+    return value.to(z.dtype), exp_u.to(z.dtype), torch.where(empty, 0.0, 1 / total).to(t.dtype), falling.to(t.dtype)
 
 
 def _compiled_forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, ...]:
@@ -240,6 +256,8 @@ def _masked_mean(x: Tensor, mask: Tensor | None, n: int | Tensor, dims: tuple[in
 
 
 def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    if x.device.type == "cpu" and not torch.compiler.is_compiling():
+        return exact_sum(x, dims).to(x.dtype)
     # eager torch adds in a tree, a compiler one by one: over a long row of like values that drifts
     n = math.prod([x.shape[d] for d in dims])
     # a graph that is exported for any size must not ask for it, or it would hold for long rows only, or for short ones

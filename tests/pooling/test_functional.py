@@ -259,3 +259,30 @@ def test_cuda_agrees_with_the_cpu(dtype):
         value = logavgexp(leaf, heat)
         results.append([x.cpu() for x in (value, *torch.autograd.grad(value.sum(), (leaf, heat)))])
     torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("mask", [None, True])
+def test_a_graph_that_is_kept_gives_the_same_gradient_again(mask):
+    """The backward pass writes into what was kept for it, unless the graph is to be used again."""
+    z = torch.randn(4, 3, 6, 6, requires_grad=True)
+    where = torch.rand(4, 3, 6, 6) < 0.7 if mask else None
+    once = torch.autograd.grad(logavgexp(z, 0.5, dim=(2, 3), mask=where).sum(), z)[0]
+    value = logavgexp(z, 0.5, dim=(2, 3), mask=where)
+    kept = [torch.autograd.grad(value.sum(), z, retain_graph=True)[0] for _ in range(2)]
+    last = torch.autograd.grad(value.sum(), z)[0]
+    for gradient in (*kept, last):
+        assert torch.equal(gradient, once)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(value.sum(), z)
+
+
+def test_gradient_under_checkpointing_and_saved_tensor_hooks():
+    from torch.utils.checkpoint import checkpoint
+
+    z = torch.randn(4, 3, 6, 6, requires_grad=True)
+    expected = torch.autograd.grad(logavgexp(z, 0.5, dim=(2, 3)).square().sum(), z)[0]
+    again = checkpoint(lambda x: logavgexp(x, 0.5, dim=(2, 3)).square().sum(), z, use_reentrant=False)
+    assert torch.equal(torch.autograd.grad(again, z)[0], expected)
+    with torch.autograd.graph.save_on_cpu():
+        value = logavgexp(z, 0.5, dim=(2, 3)).square().sum()
+    assert torch.equal(torch.autograd.grad(value, z)[0], expected)
