@@ -12,9 +12,9 @@ bounds):
     bfloat16     0.50   0.83    0.49
     float16      0.49   0.95    0.49
 
-Of float32 rows whose values are nearly all the same, as behind a rectifier, with float64 as their reference:
+Of float32 rows whose values are nearly all the same, as behind a rectifier, a wider search against float64 found at worst:
 
-    looking      3.7    3.5    18
+    looking      3.7    3.5    32
     plain        3.9    4.3     6
     compiled     3.7    7.0    13
 """
@@ -219,19 +219,19 @@ def alike(kind: str, rows: int, n: int) -> torch.Tensor:
     raise ValueError(kind)
 
 
-def spread(x: torch.Tensor) -> torch.Tensor:
-    """Those rows at scales of 1e-3 to 30, from -1/2, 0 or -1 of that upwards."""
-    scale = 10 ** (4.5 * torch.rand(len(x), 1, dtype=torch.float64) - 3)
+def spread(x: torch.Tensor, least: float = 1e-3) -> torch.Tensor:
+    """Those rows at scales from the least up to 30, from -1/2, 0 or -1 of that upwards."""
+    scale = least * (30 / least) ** torch.rand(len(x), 1, dtype=torch.float64)
     start = torch.tensor([-0.5, 0.0, -1.0], dtype=torch.float64)[torch.randint(3, (len(x), 1))]
     return scale * (x + start)
 
 
-def errors(operator, z: torch.Tensor, t: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Of every row in the units of the bounds; z of shape (rows, n)."""
+def errors(operator, z: torch.Tensor, t: float, trained: bool) -> tuple[float, float, float]:
+    """The worst in the units of the bounds; z of shape (rows, n)."""
     eps, n = torch.finfo(z.dtype).eps, z.shape[1]
-    z, heat = z.clone().requires_grad_(), torch.full((len(z),), t, requires_grad=True)
+    z, heat = z.clone().requires_grad_(), torch.full((len(z),), t, requires_grad=trained)
     value = operator(z, heat)
-    weight, grad_t = torch.autograd.grad(value.sum(), (z, heat))
+    weight, *grad_t = torch.autograd.grad(value.sum(), (z, heat) if trained else (z,))
     exact, high = z.detach().double(), heat.detach()[0].item()
     u = (exact - exact.mean(1, keepdim=True)) / high
     log_mean = torch.logsumexp(u, 1, keepdim=True) - torch.log(torch.tensor(n, dtype=torch.float64))
@@ -241,9 +241,11 @@ def errors(operator, z: torch.Tensor, t: float) -> tuple[torch.Tensor, torch.Ten
     falling = functional.phi(u - log_mean).mean(1)
     error = (value - (exact.mean(1) + high * log_mean.squeeze(1))).abs() / exact.abs().amax(1).clamp(min=1e-300)
     off = (weight - weights).abs().amax(1) / weights.amax(1)
-    tiny = torch.finfo(z.dtype).tiny
-    slope = torch.where(falling > tiny, (grad_t + falling).abs() / falling, 0.0)
-    return error / eps, off / eps, slope / eps
+    slope = torch.zeros(1)
+    if trained:
+        slope = torch.where(falling > torch.finfo(z.dtype).tiny, (grad_t[0] + falling).abs() / falling, 0.0)
+    value_off, weight_off, slope_off = (x.detach().max().item() / eps for x in (error, off, slope))
+    return value_off, weight_off, slope_off
 
 
 def along(operator, z, t):
@@ -278,11 +280,10 @@ def test_error_of_rows_that_are_nearly_alike(way, layout, monkeypatch):
     maps = layout in (as_maps, as_maps_channels_last)
     sizes = (16, 49, 64, 196, 784) if maps else (2, 3, 7, 49, 1000)
     for n, kind in itertools.product(sizes if way != "compiled" else sizes[1:4], ALIKE):
-        z = spread(alike(kind, 1600, n)).float()
-        for t in (1.0, 3.3):
-            value, weight, d_log_t = errors(functools.partial(layout, operator), t * z, t)
-            worst = tuple(x.detach().max().item() for x in (value, weight, d_log_t))
-            assert worst[0] <= VALUE and worst[1] <= WEIGHT and worst[2] <= D_LOG_T, (n, kind, t, worst)
+        for least, t, trained in ((1e-3, 1.0, True), (1e-3, 3.3, False), (3.3, 1.0, False)):
+            z = t * spread(alike(kind, 1600, n), least).float()
+            worst = errors(functools.partial(layout, operator), z, t, trained)
+            assert worst[0] <= VALUE and worst[1] <= WEIGHT and worst[2] <= D_LOG_T, (n, kind, least, t, trained, worst)
 
 
 @pytest.mark.parametrize("n", [2, 7, 49])
