@@ -47,10 +47,13 @@ def in_blocks(z: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, list[tuple[int,
     return z, [dims]
 
 
-def total(x: Tensor, steps: list[tuple[int, ...]]) -> Tensor:
-    """The sum of every row, in the given steps, in float64 where so many terms are added one by one that float32 drifts."""
+def total(x: Tensor, steps: list[tuple[int, ...]], half: bool) -> Tensor:
+    """The sum of every row, in the given steps, in float64 where so many terms are added one by one that float32 drifts.
+
+    Half types do not see that before a row is long.
+    """
     for step in steps:
-        drifts = side_by_side(x, step) or math.prod([x.shape[d] for d in step]) > LONG
+        drifts = (side_by_side(x, step) and not half) or math.prod([x.shape[d] for d in step]) > LONG
         x = x.sum(step, keepdim=True, dtype=torch.float64 if drifts else None)
     return x
 

@@ -60,7 +60,8 @@ def exact_sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 def _part(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool, out: Tensor) -> Rows:
     top = finite_maximum(z, dims, t.dtype)
-    if not wants_t and z.dtype != torch.float64 and z.stride(dims[-1]) == 1:
+    half = z.dtype != t.dtype
+    if not wants_t and z.dtype != torch.float64 and (half or z.stride(dims[-1]) == 1):
         # along a row torch adds in vectors, to within 5 eps; where t is small against nearly every max|z|, that will do
         few = (top.abs() < _ROUGH * t).flatten().nonzero().squeeze(1)
         if 50 * len(few) < top.numel():
@@ -122,7 +123,7 @@ def _wide(
     n, place = _length(z, dims), out if out.dtype == t.dtype else None
     u = torch.sub(z, top, out=None if wants_t else place).div_(t)
     exp_u = torch.exp(u, out=place if wants_t else u)
-    total = exact_sum(_folded(exp_u, dims), dims)
+    total = exact_sum(_folded(exp_u, dims), dims) if out.dtype == t.dtype else exp_u.sum(dims, keepdim=True)
     log_mean = torch.log(total / n)
     if exp_u is not out:
         out.copy_(exp_u)

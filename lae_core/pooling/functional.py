@@ -183,7 +183,8 @@ def _compiled_forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int
         reference = compiled.buffer(reference)
     whole = compiled.fill_vectors(rows, dims)
     powers, rests = compiled.exp_terms(compiled.binary_exponent(rows, reference, per_unit, whole), whole)
-    powers, rests = compiled.total(powers, steps), compiled.total(rests, steps)
+    half = z.dtype != t.dtype
+    powers, rests = compiled.total(powers, steps, half), compiled.total(rests, steps, half)
     total = torch.where((top.abs() < math.inf) & (t > 0), (powers + rests).to(t.dtype), (top + t).clamp(min=0.0))
     excess = ((rests + (powers - n)) / n).to(t.dtype)  # of mean exp(u) over 1
     log_mean = torch.where(excess > -0.5, torch.log1p(excess), torch.log(total / n))
