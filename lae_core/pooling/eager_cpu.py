@@ -123,7 +123,7 @@ def _wide(
     n, place = _length(z, dims), out if out.dtype == t.dtype else None
     u = torch.sub(z, top, out=None if wants_t else place).div_(t)
     exp_u = torch.exp(u, out=place if wants_t else u)
-    total = exact_sum(_folded(exp_u, dims), dims) if out.dtype == t.dtype else exp_u.sum(dims, keepdim=True)
+    total = exact_sum(_folded(exp_u, dims), dims) if out.dtype == t.dtype else exp_u.sum(dims, keepdim=True).double()
     log_mean = torch.log(total / n)
     if exp_u is not out:
         out.copy_(exp_u)
