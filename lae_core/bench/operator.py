@@ -208,7 +208,9 @@ def _write(earlier: dict, report: dict, file: str | None) -> None:
     """What is measured so far: a long run that is stopped loses nothing."""
     if file and file != "-":
         known = {
-            tuple(str(case[field.name]) for field in fields(Case)): case
+            json.dumps(
+                [case[field.name] for field in fields(Case)]
+            ): case  # a tuple and what the file has of it are the same
             for case in [*earlier["cases"], *report["cases"]]
         }
         partial = Path(f"{file}.partial")
