@@ -7,8 +7,8 @@ bounds):
 
                 value  weight  d log t
     bound         4      8       64
-    float64      2.64   2.66   24.65
-    float32      1.69   2.91   20.63
+    float64      2.64   2.66   16.83
+    float32      1.66   3.14   11.54
     bfloat16     0.50   0.83    0.49
     float16      0.49   0.95    0.49
 
