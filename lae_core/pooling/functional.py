@@ -21,6 +21,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 
 from lae_core.pooling import compiled
 from lae_core.pooling.eager_cpu import by_looking, exact_sum, finite_maximum
@@ -105,7 +106,7 @@ class _LogAvgExp(torch.autograd.Function):
             grad_z, fall = _compiled_backward(grad, z, t, mask, ctx.dims, needs_t, *kept)
         else:
             exp_u, inverse, falling = kept
-            out = exp_u if _may_reuse(exp_u) else None
+            out = exp_u if _may_reuse(exp_u, grad) else None
             grad_z = torch.mul(exp_u, grad * inverse, out=out) if needs_z else None
             fall = grad * falling if needs_t else None
         return (
@@ -128,17 +129,16 @@ class _LogAvgExp(torch.autograd.Function):
         return _LogAvgExp.apply(z, t, mask, tuple(d + 1 for d in dims), wants_t), (0, 0, 0, 0)
 
 
-def _may_reuse(kept: Tensor) -> bool:
+def _may_reuse(kept: Tensor, grad: Tensor) -> bool:
     """Whether the backward pass under way frees what was kept for it: then that can hold the result.
 
-    Compiled code asks autograd the same before it reuses what it kept.
+    Compiled code asks autograd the same before it reuses what it kept. A batch of gradients would not fit.
     """
-    if (
-        torch.compiler.is_compiling()
-        or type(kept) is not Tensor
-        or torch._C._functorch.is_functorch_wrapped_tensor(kept)
-    ):
+    if torch.compiler.is_compiling():
         return False
+    for x in (kept, grad):
+        if type(x) is not Tensor or is_functorch_wrapped_tensor(x) or is_legacy_batchedtensor(x):
+            return False
     keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
     return not keeps_graph()
 

@@ -288,6 +288,17 @@ def test_gradient_under_checkpointing_and_saved_tensor_hooks():
     assert torch.equal(torch.autograd.grad(value, z)[0], expected)
 
 
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_batch_of_gradients_is_what_they_are_one_by_one(trained):
+    z, t = torch.randn(2, 3, 5, 5, requires_grad=True), torch.tensor(0.7, requires_grad=trained)
+    leaves = (z, t) if trained else (z,)
+    grads = torch.randn(4, 2, 3)
+    batch = torch.autograd.grad(logavgexp(z, t, dim=(2, 3)), leaves, grads, is_grads_batched=True)
+    for i, grad in enumerate(grads):
+        for found, alone in zip(batch, torch.autograd.grad(logavgexp(z, t, dim=(2, 3)), leaves, grad), strict=True):
+            torch.testing.assert_close(found[i], alone)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("t", [0.3, 1.0, 4.0, 100.0])
 @pytest.mark.parametrize("trained", [False, True])
