@@ -207,11 +207,9 @@ def _earlier(file: str | None, where: dict) -> dict:
 def _write(earlier: dict, report: dict, file: str | None) -> None:
     """What is measured so far: a long run that is stopped loses nothing."""
     if file and file != "-":
+        # by what JSON makes of it: a shape is a tuple when measured, and a list when read
         known = {
-            json.dumps(
-                [case[field.name] for field in fields(Case)]
-            ): case  # a tuple and what the file has of it are the same
-            for case in [*earlier["cases"], *report["cases"]]
+            json.dumps([case[f.name] for f in fields(Case)]): case for case in [*earlier["cases"], *report["cases"]]
         }
         partial = Path(f"{file}.partial")
         partial.write_text(json.dumps({**earlier, **report, "cases": list(known.values())}) + "\n")

@@ -13,11 +13,12 @@ small everywhere, sum 2^-k is n itself.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor
 
-_LN2 = math.log(2)
+LN2 = math.log(2)
 LONG = 256  # so many terms may be added in float32, sixteen at a time
 
 # (2^r - 1) / r and 2^r for |r| <= 1/2, and phi(-x ln 2) / x^2 for |x| <= 1: polynomials of the smallest error, rounded to
@@ -47,13 +48,14 @@ def in_blocks(z: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, list[tuple[int,
     return z, [dims]
 
 
-def total(x: Tensor, steps: list[tuple[int, ...]], half: bool) -> Tensor:
+def total(x: Tensor, steps: list[tuple[int, ...]], half: bool = False) -> Tensor:
     """The sum of every row, in the given steps, in float64 where so many terms are added one by one that float32 drifts.
 
-    Half types do not see that before a row is long.
+    Half types do not see that before a row is long, and a GPU does not add so.
     """
     for step in steps:
-        drifts = (side_by_side(x, step) and not half) or math.prod([x.shape[d] for d in step]) > LONG
+        one_by_one = x.device.type == "cpu" and side_by_side(x, step) and not half
+        drifts = one_by_one or math.prod([x.shape[d] for d in step]) > LONG
         x = x.sum(step, keepdim=True, dtype=torch.float64 if drifts else None)
     return x
 
@@ -85,7 +87,7 @@ def maximum(z: Tensor, dims: tuple[int, ...], steps: list[tuple[int, ...]]) -> T
 
 def inverse_unit(t: Tensor) -> Tensor:
     """1 / (t ln 2), by which differences become binary exponents."""
-    return buffer((1 / _LN2) / t.clamp(min=torch.finfo(t.dtype).tiny))
+    return buffer((1 / LN2) / t.clamp(min=torch.finfo(t.dtype).tiny))
 
 
 def reference(z: Tensor, top: Tensor, per_unit: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -96,7 +98,7 @@ def reference(z: Tensor, top: Tensor, per_unit: Tensor, dims: tuple[int, ...]) -
     middle, last = z, z
     for d in dims:
         middle, last = middle.narrow(d, 0, 1), last.narrow(d, z.shape[d] - 1, 1)
-    if not side_by_side(z, dims):  # there it would be one value too many for the compiler to find all in one loop
+    if not side_by_side(z, dims):  # else that were one value too many for the compiler to find all in one loop
         middle = 0.5 * middle + 0.5 * last
     return torch.where((top - middle) * per_unit < 4.0, middle, top)
 
@@ -122,8 +124,8 @@ def exp(v: Tensor, whole: bool) -> Tensor:
 
 def phi(v: Tensor, log_mean: Tensor, exp_delta: Tensor) -> Tensor:
     """phi(delta) for delta = u - L."""
-    x = v + buffer(log_mean / _LN2)
-    return torch.where(x.abs() < 1.0, _polynomial(x, _PHI) * x * x, 1 - (x * _LN2 + 1) * exp_delta)
+    x = v + buffer(log_mean / LN2)
+    return torch.where(x.abs() < 1.0, _polynomial(x, _PHI) * x * x, 1 - (x * LN2 + 1) * exp_delta)
 
 
 def _split(v: Tensor, whole: bool) -> tuple[Tensor, Tensor]:
@@ -143,7 +145,7 @@ def _polynomial(x: Tensor, coefficients: list[float]) -> Tensor:
     result = pairs.pop()
     while pairs:
         result = pairs.pop() + square * result
-    return torch.as_tensor(result)
+    return cast(Tensor, result)
 
 
 def buffer(x: Tensor) -> Tensor:

@@ -83,20 +83,15 @@ def _part(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool, out: Tenso
 
 def _rough(z: Tensor, top: Tensor, t: Tensor, few: Tensor, dims: tuple[int, ...], out: Tensor) -> Rows:
     """The exponential and torch's own sum, and those few rows in float64."""
-    n, place = _length(z, dims), out if out.dtype == t.dtype else None
-    u = torch.sub(z, top, out=place).div_(t)
-    exp_u = torch.exp(u, out=u)
+    _, exp_u = _exponentials(z, top, t, False, out)
     total = exp_u.sum(dims, keepdim=True)
-    log_mean = torch.log(total / n)
-    if exp_u is not out:
-        out.copy_(exp_u)
+    log_mean = torch.log(total / _length(z, dims))
     if len(few):
         where = torch.unravel_index(few, top.squeeze(dims).shape)
-        rows = z.movedim(dims, tuple(range(-len(dims), 0)))[where].flatten(1).double()
-        below, heat = (x.expand_as(top).squeeze(dims)[where].unsqueeze(1).double() for x in (top, t))
-        exact = torch.log1p(torch.expm1((rows - below) / heat).mean(1))
+        rows, top_there, t_there = _picked(where, dims, z, top, t)
+        exact = torch.log1p(torch.expm1((rows - top_there) / t_there).mean(1))
         log_mean = log_mean.flatten().index_copy(0, few, exact.to(t.dtype)).view_as(top)
-    return top, total, log_mean, u.new_empty(0)
+    return top, total, log_mean, exp_u.new_empty(0)
 
 
 def _narrow(
@@ -120,13 +115,10 @@ def _narrow(
 def _wide(
     z: Tensor, top: Tensor, t: Tensor, inexact: Tensor | None, dims: tuple[int, ...], wants_t: bool, out: Tensor
 ) -> Rows:
-    n, place = _length(z, dims), out if out.dtype == t.dtype else None
-    u = torch.sub(z, top, out=None if wants_t else place).div_(t)
-    exp_u = torch.exp(u, out=place if wants_t else u)
+    n = _length(z, dims)
+    u, exp_u = _exponentials(z, top, t, wants_t, out)
     total = exact_sum(_folded(exp_u, dims), dims) if out.dtype == t.dtype else exp_u.sum(dims, keepdim=True).double()
     log_mean = torch.log(total / n)
-    if exp_u is not out:
-        out.copy_(exp_u)
     if inexact is None:
         return top, total, log_mean, u.new_empty(0)
     # since -L <= (max z - min z) / t, max|z| is at least -t L / 2; the gradient to t asks more of L where it is small
@@ -142,6 +134,23 @@ def _wide(
     cancels = ~(falling >= (~inexact * 1.0 - log_mean) / 16)
     falling = _repaired(falling, cancels, lambda u, log_mean: phi(u - log_mean), z, top, t, log_mean, dims)
     return top, total, log_mean, falling
+
+
+def _exponentials(z: Tensor, top: Tensor, t: Tensor, keep_u: bool, out: Tensor) -> tuple[Tensor, Tensor]:
+    """u = (z - top) / t, or its memory used again, and exp(u), which goes to `out` in that one's dtype as well."""
+    place = out if out.dtype == t.dtype else None
+    u = torch.sub(z, top, out=None if keep_u else place).div_(t)
+    exp_u = torch.exp(u, out=place if keep_u else u)
+    if exp_u is not out:
+        out.copy_(exp_u)
+    return u, exp_u
+
+
+def _picked(where: tuple[Tensor, ...], dims: tuple[int, ...], z: Tensor, *of_rows: Tensor) -> list[Tensor]:
+    """The rows of z at those places, one below the other, and what belongs to each; in float64."""
+    rows = z.movedim(dims, tuple(range(-len(dims), 0)))[where].flatten(1)
+    shape = [1 if d in dims else size for d, size in enumerate(z.shape)]
+    return [rows.double(), *(x.expand(shape).squeeze(dims)[where].unsqueeze(1).double() for x in of_rows)]
 
 
 def _folded(x: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -176,8 +185,7 @@ def _repaired(
     where = bad.squeeze(dims).nonzero(as_tuple=True)
     if not len(where[0]):
         return result
-    rows = z.movedim(dims, tuple(range(-len(dims), 0)))[where].flatten(1).double()
-    top, t, log_mean = (x.expand_as(bad).squeeze(dims)[where].unsqueeze(1).double() for x in (top, t, log_mean))
+    rows, top, t, log_mean = _picked(where, dims, z, top, t, log_mean)
     return result.masked_scatter(bad, exact_sum(exactly((rows - top).div_(t), log_mean), (1,)) / rows.shape[1])
 
 

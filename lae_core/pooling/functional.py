@@ -189,7 +189,7 @@ def _compiled_forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int
     excess = ((rests + (powers - n)) / n).to(t.dtype)  # of mean exp(u) over 1
     log_mean = torch.where(excess > -0.5, torch.log1p(excess), torch.log(total / n))
     # t as it was used, and in float64: the value of a narrow row has no rounding to spare
-    value = reference + log_mean / (per_unit.double() * math.log(2))
+    value = reference + log_mean / (per_unit.double() * compiled.LN2)
     return value.to(z.dtype), top, torch.where(total == 0, 0.0, 1 / total), log_mean
 
 
@@ -257,14 +257,13 @@ def _masked_mean(x: Tensor, mask: Tensor | None, n: int | Tensor, dims: tuple[in
 
 
 def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    if x.device.type == "cpu" and not torch.compiler.is_compiling():
-        return exact_sum(x, dims).to(x.dtype)
-    # eager torch adds in a tree, a compiler one by one: over a long row of like values that drifts
-    n = math.prod([x.shape[d] for d in dims])
+    if not torch.compiler.is_compiling():
+        # a GPU adds in a tree, which is exact enough
+        return exact_sum(x, dims).to(x.dtype) if x.device.type == "cpu" else x.sum(dims, keepdim=True)
     # a graph that is exported for any size must not ask for it, or it would hold for long rows only, or for short ones
-    any_size = torch.compiler.is_exporting() and not isinstance(n, int)
-    drifts = torch.compiler.is_compiling() and (any_size or n > compiled.LONG or compiled.side_by_side(x, dims))
-    return x.sum(dims, keepdim=True, dtype=torch.float64 if drifts else None).to(x.dtype)
+    if torch.compiler.is_exporting() and not isinstance(math.prod([x.shape[d] for d in dims]), int):
+        return x.sum(dims, keepdim=True, dtype=torch.float64).to(x.dtype)
+    return compiled.total(x, [dims]).to(x.dtype)
 
 
 def _may_look(z: Tensor) -> bool:
