@@ -18,7 +18,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-LN2 = math.log(2)
+from lae_core.pooling.series import LN2
+
 LONG = 256  # so many terms may be added in float32, sixteen at a time
 
 # (2^r - 1) / r and 2^r for |r| <= 1/2, and phi(-x ln 2) / x^2 for |x| <= 1: polynomials of the smallest error, rounded to

@@ -1,8 +1,10 @@
 """The cheapest exact form, chosen by looking at the data: for a CPU, outside of compilation and tracing.
 
-On a CPU a new tensor of the input's size costs as much as several passes over one that stays in the cache. So the batch is
+On a CPU a new tensor of the input's size costs as much as several passes over one that stays in the cache. So the rows are
 taken in parts that do, and each is done in place: by a short polynomial where t is large against the spread of every row,
-else by the exponential, with the careful forms of `functional` for the rows that need them.
+else by exponentials. The few rows that need more care are found again in float64.
+
+Inside, z is (outer, n, inner): rows go along the middle. They lie along memory where inner is 1, else side by side.
 """
 
 from __future__ import annotations
@@ -13,30 +15,46 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lae_core.pooling.series import phi, psi
+from lae_core.pooling.series import LN2, phi, psi
 
-Rows = tuple[Tensor, Tensor, Tensor, Tensor]
+Rows = tuple[Tensor, ...]  # of every row LAE, -dLAE/dt or nothing, whether both are to be found again, and the factor
 PART = 2**20  # elements; smaller parts would be faster still, were it not for what each call of torch costs
-_ROUGH = 1.5  # in units of t: where max|z| is smaller, the error of a sum shows
-_SMALL = 0.25  # in units of t: where max|z| is smaller, the error of an exponential shows
-_FAR = 2.0  # in units of t: a polynomial that reaches further is longer than an exponential, and less exact
+_VECTOR = 16  # neighbours in memory that a CPU may treat as one
+_HUGE = 1e30  # what is larger may overflow when it is divided
+# in units of t:
+_SMALL = 0.25  # where max|z| is smaller, the error of an exponential shows
+_FAR = 2.0  # a polynomial that reaches further is longer than an exponential, and less exact
 
 
-def by_looking(
-    z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """exp((z - c) / t) for a finite reference c of every row, and of every row c, the sum, L = log mean, and -dLAE/dt or nothing.
+def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """LAE of every row; weights but for a factor, in the dtype of z; that factor; and -dLAE/dt, or nothing."""
+    order, begin, end = _order(z, dims)
+    sizes = [z.shape[d] for d in order]
+    n, inner = math.prod(sizes[begin:end]), math.prod(sizes[end:])
+    flat = z.permute(order).reshape(-1, n, inner)
+    if t.numel() > 1:
+        t = t.expand([1 if d in dims else size for d, size in enumerate(z.shape)]).permute(order).reshape(-1, 1, inner)
+    t = t.view(-1, 1, t.shape[-1])
+    out, found = torch.empty_like(flat, memory_format=torch.contiguous_format), []
+    # with t's gradient come more tensors of such a size, which had better stay small
+    count = max(1, PART * (1 if wants_t else torch.get_num_threads()) // (n * inner))
+    for start in range(0, len(flat), count):
+        part = slice(start, start + count)
+        found.append(_part(flat[part], t if len(t) == 1 else t[part], wants_t, out[part]))
+    value, falling, bad, factor = (x[0] if len(x) == 1 else torch.cat(x) for x in zip(*found, strict=True))
+    _repair(value, falling, bad, flat, t)
+    place = sorted(range(len(order)), key=order.__getitem__)
 
-    LAE is c + t L. The exponentials are in the dtype of z.
-    """
-    batch = z.shape[0]
-    size = batch if 0 in dims else max(1, PART * batch // z.numel())
-    exponentials, found = torch.empty_like(z), []
-    for start in range(0, batch, size):
-        part = slice(start, start + size)
-        found.append(_part(z[part], t if t.shape[0] == 1 else t[part], dims, wants_t, exponentials[part]))
-    reference, total, log_mean, falling = found[0] if len(found) == 1 else map(torch.cat, zip(*found, strict=True))
-    return exponentials, reference, total, log_mean, falling
+    def back(x: Tensor, middle: list[int]) -> Tensor:
+        return x.reshape(sizes[:begin] + middle + sizes[end:]).permute(place)
+
+    row = [1] * len(dims)
+    return (
+        back(value, row),
+        back(out, sizes[begin:end]),
+        back(factor, row),
+        back(falling, row) if wants_t else falling,
+    )
 
 
 def finite_maximum(z: Tensor, dims: tuple[int, ...], dtype: torch.dtype) -> Tensor:
@@ -44,7 +62,7 @@ def finite_maximum(z: Tensor, dims: tuple[int, ...], dtype: torch.dtype) -> Tens
     return _finite(z.detach().amax(dims, keepdim=True).to(dtype))
 
 
-def exact_sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+def exact_sum(x: Tensor, dims: tuple[int, ...], keepdim: bool = True) -> Tensor:
     """The sum of each row in float64.
 
     Where terms are alike, so are the errors that a sum makes of them. Those of torch's come to several eps.
@@ -58,135 +76,136 @@ def exact_sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     return x.unflatten(-1, (1,) * len(dims)).movedim(tuple(range(-len(dims), 0)), dims)
 
 
-def _part(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool, out: Tensor) -> Rows:
-    top = finite_maximum(z, dims, t.dtype)
-    half = z.dtype != t.dtype
-    if not wants_t and z.dtype != torch.float64 and (half or z.stride(dims[-1]) == 1):
-        # along a row torch adds in vectors, to within 5 eps; where t is small against nearly every max|z|, that will do
-        few = (top.abs() < _ROUGH * t).flatten().nonzero().squeeze(1)
-        if 50 * len(few) < top.numel():
-            return _rough(z, top, t, few, dims, out)
+def _order(z: Tensor, dims: tuple[int, ...]) -> tuple[list[int], int, int]:
+    """The dimensions in such an order that the pooled ones, `begin` to `end`, can be merged, if possible without a copy."""
+    least = min(z.stride(d) for d in dims)
+    kept = [d for d in range(z.dim()) if d not in dims]
+    inner = [d for d in kept if z.stride(d) < least and z.shape[d] > 1]
+    if math.prod([z.shape[d] for d in inner]) < _VECTOR:
+        inner = []
+    outer = [d for d in kept if d not in inner]
+    return [*outer, *dims, *inner], len(outer), len(outer) + len(dims)
+
+
+def _part(z: Tensor, t: Tensor, wants_t: bool, out: Tensor) -> Rows:
+    heat = float(t) if t.numel() == 1 else t
+    top = z.amax(1, keepdim=True).to(t.dtype)
+    least, most = map(float, top.aminmax())
+    # of such rows the difference to top, and z / t for one t, are finite or -inf
+    usual = z.dtype != torch.float64 and z.shape[1] > 1 and max(-least, most) < _HUGE
+    if isinstance(heat, float):
+        usual = usual and 1 / _HUGE < heat < _HUGE and max(-least, most) < _HUGE * heat
     # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|
-    inexact = top.abs() < _SMALL * t
-    some = int(inexact.sum())
-    if wants_t or 50 * some > inexact.numel():  # a few are sooner treated with care than looked at again
-        low = z.amin(dims, keepdim=True).to(t.dtype)
-        inexact &= _finite(low).abs() < _SMALL * t
+    inexact = top.abs() < _SMALL * heat
+    # a glance at one element may tell that a row is too wide for a polynomial
+    if bool((top - z[:, :1] <= 2 * _FAR * heat).all()) if wants_t else _many(inexact):
+        low = z.amin(1, keepdim=True).to(t.dtype)
+        inexact &= _finite(low).abs() < _SMALL * heat
         # the spread is nan or infinite where anything in the row, or t, is
-        if (wants_t or _most(inexact)) and bool((top - low <= 2 * _FAR * t).all()):
-            centre = z.mean(dims, keepdim=True, dtype=t.dtype)
-            reach = float((torch.maximum(top - centre, centre - low) / t).max())
+        if (wants_t or _most(inexact)) and bool((top - low <= 2 * _FAR * heat).all()):
+            centre = z.mean(1, keepdim=True, dtype=t.dtype)
+            reach = float((torch.maximum(top - centre, centre - low) / heat).max())
             if reach <= _FAR:
-                return _narrow(z, centre, t, reach, dims, wants_t, out)
-    return _wide(z, top, t, inexact if wants_t or some else None, dims, wants_t, out)
-
-
-def _rough(z: Tensor, top: Tensor, t: Tensor, few: Tensor, dims: tuple[int, ...], out: Tensor) -> Rows:
-    """The exponential and torch's own sum, and those few rows in float64."""
-    _, exp_u = _exponentials(z, top, t, False, out)
-    total = exp_u.sum(dims, keepdim=True)
-    log_mean = torch.log(total / _length(z, dims))
-    if len(few):
-        where = torch.unravel_index(few, top.squeeze(dims).shape)
-        rows, top_there, t_there = _picked(where, dims, z, top, t)
-        exact = torch.log1p(torch.expm1((rows - top_there) / t_there).mean(1))
-        log_mean = log_mean.flatten().index_copy(0, few, exact.to(t.dtype)).view_as(top)
-    return top, total, log_mean, exp_u.new_empty(0)
+                return _narrow(z, centre, heat, reach, usual, wants_t, out)
+    return _wide(z, top if usual else _finite(top), heat, inexact, usual, wants_t, out)
 
 
 def _narrow(
-    z: Tensor, centre: Tensor, t: Tensor, reach: float, dims: tuple[int, ...], wants_t: bool, out: Tensor
+    z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: bool, wants_t: bool, out: Tensor
 ) -> Rows:
     """With x = (z - mean z) / t and psi(x) = exp(x) - 1 - x >= 0, where x sums to 0,
 
     mean exp(x) = 1 + mean psi(x)  and  mean x exp(x) = mean x (x + psi(x)):  sums of terms of one sign.
     """
-    n = _length(z, dims)
-    x = (z - centre).div_(t)
-    drift = x.mean(dims, keepdim=True)  # the mean was rounded; where z has a large offset, that shows
+    x, origin, t = _scaled(z, centre, t, 1.0, usual)
+    drift = x.mean(1, keepdim=True)  # the mean was rounded; where z has a large offset, that shows
     y = psi(x.sub_(drift), reach)
-    bend = y.mean(dims, keepdim=True)
+    bend = y.mean(1, keepdim=True)
     log_mean = torch.log1p(bend)
     torch.add(y.add_(x), 1.0, out=out)
-    falling = y.mul_(x).mean(dims, keepdim=True) / (1 + bend) - log_mean if wants_t else x.new_empty(0)
-    return centre + t * drift, n + n * bend, log_mean, falling
+    falling = y.mul_(x).mean(1, keepdim=True) / (1 + bend) - log_mean if wants_t else x.new_empty(0)
+    value = centre + t * (log_mean.double() + drift - origin)
+    return value, falling, torch.zeros_like(bend, dtype=torch.bool), 1 / (z.shape[1] * (1 + bend))
 
 
-def _wide(
-    z: Tensor, top: Tensor, t: Tensor, inexact: Tensor | None, dims: tuple[int, ...], wants_t: bool, out: Tensor
-) -> Rows:
-    n = _length(z, dims)
-    u, exp_u = _exponentials(z, top, t, wants_t, out)
-    total = exact_sum(_folded(exp_u, dims), dims) if out.dtype == t.dtype else exp_u.sum(dims, keepdim=True).double()
-    log_mean = torch.log(total / n)
-    if inexact is None:
-        return top, total, log_mean, u.new_empty(0)
-    # since -L <= (max z - min z) / t, max|z| is at least -t L / 2; the gradient to t asks more of L where it is small
-    inexact = (inexact | wants_t) & (log_mean > -1.0)
-    excess = _repaired(total / n - 1.0, inexact, lambda u, _: torch.expm1(u), z, top, t, log_mean, dims)
-    inexact &= excess > -0.5
-    log_mean = torch.where(inexact, torch.log1p(excess), log_mean)
-    if not wants_t:
-        return top, total, log_mean, u.new_empty(0)
-    # -dLAE/dt = KL(weights || uniform) = sum(w u) - L, or mean phi(u - L) for rows where that difference cancels:
-    # both terms are off by about eps |L|, and a rough L by eps more
-    falling = u.mul_(exp_u).sum(dims, keepdim=True) / total - log_mean
-    cancels = ~(falling >= (~inexact * 1.0 - log_mean) / 16)
-    falling = _repaired(falling, cancels, lambda u, log_mean: phi(u - log_mean), z, top, t, log_mean, dims)
-    return top, total, log_mean, falling
+def _wide(z: Tensor, top: Tensor, t: float | Tensor, inexact: Tensor, usual: bool, wants_t: bool, out: Tensor) -> Rows:
+    """By exponentials. Where L is inexact, or -dLAE/dt a difference of nearly equal numbers, a row is to be found again."""
+    e = out if out.dtype == top.dtype else torch.empty_like(out, dtype=top.dtype)
+    # of float32 torch has exp2, but not exp, as vector code
+    power, unit = (torch.exp, 1.0) if z.dtype == torch.float64 else (torch.exp2, LN2)
+    u, origin, heat = _scaled(z, top, t, unit, usual, None if wants_t else e)
+    power(u, out=e)
+    total = exact_sum(_folded(e), (1,)) if e is out else e.sum(1, keepdim=True).double()
+    falling = top.new_empty(0)
+    if wants_t:
+        log_mean = torch.log(total / z.shape[1])
+        falling = unit * u.mul_(e).sum(1, keepdim=True) / total - log_mean
+        inexact = inexact | ~(falling >= (1 - log_mean) / 16)
+    # against the highest of e as it is: so LAE never comes out above the maximum, and of like values as that value
+    log_mean = torch.log(total / (z.shape[1] * power(origin).double()))
+    if e is not out:
+        out.copy_(e)
+    if _most(inexact):
+        log_mean, falling = _carefully((z - top).div_(t), log_mean, wants_t, exact_sum)
+        inexact, heat = torch.zeros_like(inexact), t
+    return top + heat * log_mean, falling, inexact, 1 / total if usual else torch.where(total == 0, 0.0, 1 / total)
 
 
-def _exponentials(z: Tensor, top: Tensor, t: Tensor, keep_u: bool, out: Tensor) -> tuple[Tensor, Tensor]:
-    """u = (z - top) / t, or its memory used again, and exp(u), which goes to `out` in that one's dtype as well."""
-    place = out if out.dtype == t.dtype else None
-    u = torch.sub(z, top, out=None if keep_u else place).div_(t)
-    exp_u = torch.exp(u, out=place if keep_u else u)
-    if exp_u is not out:
-        out.copy_(exp_u)
-    return u, exp_u
+def _scaled(
+    z: Tensor, c: Tensor, t: float | Tensor, unit: float, usual: bool, out: Tensor | None = None
+) -> tuple[Tensor, Tensor, float | Tensor]:
+    """(z - c) / t in that unit, but for a shift that a row has in common, and a t that is off by a rounding; both of these."""
+    if usual and isinstance(t, float):
+        per_t = float(torch.tensor(1 / (t * unit), dtype=c.dtype))
+        shift = c * -per_t
+        x, origin = torch.add(shift, z, alpha=per_t, out=out), torch.add(shift, c, alpha=per_t)  # one pass over z
+        return x, origin, 1 / (per_t * unit)
+    x, origin = torch.sub(z, c, out=out), torch.zeros_like(c)
+    if unit == 1.0:
+        return x.div_(t), origin, t
+    factor = (1 / (torch.as_tensor(t, dtype=torch.float64) * unit)).to(c.dtype)
+    return x.mul_(factor), origin, 1 / (factor.double() * unit)
 
 
-def _picked(where: tuple[Tensor, ...], dims: tuple[int, ...], z: Tensor, *of_rows: Tensor) -> list[Tensor]:
-    """The rows of z at those places, one below the other, and what belongs to each; in float64."""
-    rows = z.movedim(dims, tuple(range(-len(dims), 0)))[where].flatten(1)
-    shape = [1 if d in dims else size for d, size in enumerate(z.shape)]
-    return [rows.double(), *(x.expand(shape).squeeze(dims)[where].unsqueeze(1).double() for x in of_rows)]
-
-
-def _folded(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+def _folded(x: Tensor) -> Tensor:
     """x with parts of a long row added up: float64 is slow to make, and two or three roundings of many terms even out."""
-    d, times = dims[0], 2 if x.stride(dims[-1]) == 1 else 3
-    for step in range(times if _length(x, dims) >= 16 else 0):
-        half, odd = divmod(x.shape[d], 2)
-        if half:
-            low, high, left = x.narrow(d, 0, half), x.narrow(d, half, half), x.narrow(d, 2 * half, odd)
-            x = low.add_(high) if step else low + high
-            if odd:
-                x.narrow(d, 0, 1).add_(left)
+    for step in range(0 if x.shape[1] < 16 else 2 if x.shape[2] == 1 else 3):
+        half, odd = divmod(x.shape[1], 2)
+        low, high, left = x[:, :half], x[:, half : 2 * half], x[:, 2 * half :]
+        x = low.add_(high) if step else low + high
+        if odd:
+            x[:, :1].add_(left)
     return x
 
 
-def _repaired(
-    result: Tensor,
-    bad: Tensor,
-    exactly: Callable[[Tensor, Tensor], Tensor],
-    z: Tensor,
-    top: Tensor,
-    t: Tensor,
-    log_mean: Tensor,
-    dims: tuple[int, ...],
-) -> Tensor:
-    """`result` with its bad rows, or all if most are bad, replaced by the mean of exactly(u, L).
+def _repair(value: Tensor, falling: Tensor, bad: Tensor, z: Tensor, t: Tensor) -> None:
+    """Bad rows found again, in float64."""
+    which = bad.flatten().nonzero().squeeze(1)
+    if not len(which):
+        return
+    inner = z.shape[2]
+    rows = (z[which, :, 0] if inner == 1 else z[which // inner, :, which % inner]).double()
+    top, heat = _finite(rows.amax(1, keepdim=True)), t.expand_as(bad).reshape(-1, 1)[which].double()
+    u = (rows - top).div_(heat)
+    total = exact_sum if z.dtype == torch.float64 else torch.sum
+    log_mean = torch.log(total(torch.exp(u), (1,), keepdim=True) / u.shape[1])
+    log_mean, fall = _carefully(u, log_mean, falling.numel() > 0, total)
+    value.view(-1)[which] = (top + heat * log_mean).squeeze(1).to(value.dtype)
+    if falling.numel():
+        falling.view(-1)[which] = fall.squeeze(1).to(falling.dtype)
 
-    u is found again: that is cheaper than to keep it.
-    """
-    if _most(bad):
-        return exact_sum(exactly((z - top).div_(t), log_mean.to(t.dtype)), dims) / _length(z, dims)
-    where = bad.squeeze(dims).nonzero(as_tuple=True)
-    if not len(where[0]):
-        return result
-    rows, top, t, log_mean = _picked(where, dims, z, top, t, log_mean)
-    return result.masked_scatter(bad, exact_sum(exactly((rows - top).div_(t), log_mean), (1,)) / rows.shape[1])
+
+def _carefully(u: Tensor, log_mean: Tensor, wants_t: bool, total: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
+    """L and -dLAE/dt as sums of terms of one sign."""
+    excess = total(torch.expm1(u), (1,), keepdim=True) / u.shape[1]
+    log_mean = torch.where(excess > -0.5, torch.log1p(excess), log_mean)
+    falling = total(phi(u - log_mean.to(u.dtype)), (1,), keepdim=True) / u.shape[1] if wants_t else u.new_empty(0)
+    return log_mean, falling
+
+
+def _many(rows: Tensor) -> bool:
+    """Whether so many rows are True that to find them again in float64 costs much."""
+    return bool(50 * rows.sum() > rows.numel())
 
 
 def _most(rows: Tensor) -> bool:
@@ -196,7 +215,3 @@ def _most(rows: Tensor) -> bool:
 
 def _finite(x: Tensor) -> Tensor:
     return x.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _length(z: Tensor, dims: tuple[int, ...]) -> int:
-    return math.prod([z.shape[d] for d in dims])

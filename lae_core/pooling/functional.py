@@ -25,7 +25,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedte
 
 from lae_core.pooling import compiled
 from lae_core.pooling.eager_cpu import by_looking, exact_sum, finite_maximum
-from lae_core.pooling.series import expm1, phi
+from lae_core.pooling.series import LN2, expm1, phi
 
 _HALF = (torch.float16, torch.bfloat16)
 _DTYPES = (torch.float64, torch.float32, *_HALF)
@@ -144,27 +144,29 @@ def _may_reuse(kept: Tensor, grad: Tensor) -> bool:
 
 
 def _forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, ...]:
-    """Value, exp(u), the inverse of its sum, and falling = -dLAE/dt (where asked for) of every row."""
+    """Value, exp(u), the inverse of its sum, and falling = -dLAE/dt (where asked for) of every row.
+
+    Or other numbers whose product is that of the second and third: the weights.
+    """
     if compiled.fits(z, t.dtype):
         return _compiled_forward(z, t, mask, dims)
     if mask is None and _may_look(z):
-        exp_u, top, total, log_mean, falling = by_looking(z, t, dims, wants_t)
+        value, exp_u, inverse, falling = by_looking(z, t, dims, wants_t)
     else:
         n = _count(z, mask, dims, t.dtype)
         top, z = _top(z, mask, dims)
-        u = (z - top) * (
-            1 / t.clamp(min=torch.finfo(t.dtype).tiny)
-        )  # compiled code divides for every element otherwise
+        # compiled code divides for every element otherwise
+        u = (z - top) * (1 / t.clamp(min=torch.finfo(t.dtype).tiny))
         exp_u = torch.exp(u)
         total, excess = _sum(exp_u, dims), _masked_mean(expm1(u, exp_u), mask, n, dims)
         narrow = (excess > -0.5) & (total > 0)
         log_mean = torch.where(narrow, torch.log1p(excess), torch.log(total / n))
-        total = torch.where(narrow, n + n * excess, total)
+        inverse = torch.where(total == 0, 0.0, 1 / torch.where(narrow, n + n * excess, total))
         falling = _masked_mean(phi(u - log_mean), mask, n, dims) if wants_t else t.new_empty(0)
-    value = top + t * log_mean
-    empty = total == 0  # no element counts: the value is -inf, and by definition there is no gradient
-    falling = torch.where(empty, 0.0, falling) if wants_t else falling
-    return value.to(z.dtype), exp_u.to(z.dtype), torch.where(empty, 0.0, 1 / total).to(t.dtype), falling.to(t.dtype)
+        value = top + t * log_mean
+    # where no element counts the value is -inf, and by definition there is no gradient
+    falling = torch.where(value == -math.inf, 0.0, falling) if wants_t else falling
+    return value.to(z.dtype), exp_u.to(z.dtype), inverse.to(t.dtype), falling.to(t.dtype)
 
 
 def _compiled_forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, ...]:
@@ -189,7 +191,7 @@ def _compiled_forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int
     excess = ((rests + (powers - n)) / n).to(t.dtype)  # of mean exp(u) over 1
     log_mean = torch.where(excess > -0.5, torch.log1p(excess), torch.log(total / n))
     # t as it was used, and in float64: the value of a narrow row has no rounding to spare
-    value = reference + log_mean / (per_unit.double() * compiled.LN2)
+    value = reference + log_mean / (per_unit.double() * LN2)
     return value.to(z.dtype), top, torch.where(total == 0, 0.0, 1 / total), log_mean
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+LN2 = math.log(2)
 
 
 def expm1(u: Tensor, exp_u: Tensor) -> Tensor:
@@ -29,11 +32,27 @@ def phi(x: Tensor) -> Tensor:
 
 def psi(x: Tensor, reach: float) -> Tensor:
     """psi(x) = exp(x) - 1 - x, with only as many terms as |x| <= reach asks for. Not for autograd."""
-    coefficients = _while_seen(lambda k: 1 / math.factorial(k), 2, reach, torch.finfo(x.dtype).eps)
-    total = x * coefficients[-1]
-    for c in reversed(coefficients[:-1]):
-        total.add_(c).mul_(x)
-    return total.mul_(x)
+    *others, last = _shortest(max(1, math.ceil(8 * reach)) / 8, torch.finfo(x.dtype).eps)
+    total = torch.full_like(x, last)
+    for c in reversed(others):
+        torch.addcmul(x.new_tensor(c), total, x, out=total)  # one pass, where a product and a sum are two
+    return total.mul_(x).mul_(x)
+
+
+@functools.cache
+def _shortest(radius: float, eps: float) -> list[float]:
+    """Coefficients for psi(x) / x^2 within the radius.
+
+    Of Taylor's, the last is replaced as long as that is not seen: a multiple of Chebyshev's polynomial in y = x / radius, which
+    stays within 1, takes away y^k for a change of the other coefficients.
+    """
+    chebyshev = [[1], [0, 1]]
+    for k in range(2, 30):
+        chebyshev.append([2 * a - b for a, b in zip([0, *chebyshev[k - 1]], [*chebyshev[k - 2], 0, 0], strict=True)])
+    found, error = [radius**k / math.factorial(k + 2) for k in range(30)], 0.0
+    while (error := error + abs(share := found[-1] / chebyshev[len(found) - 1][-1])) < eps / 4:
+        found = [c - share * b for c, b in zip(found, chebyshev[len(found) - 1], strict=True)][:-1]
+    return [c / radius**k for k, c in enumerate(found)]
 
 
 def _while_seen(coefficient: Callable[[int], float], first: int, radius: float, share: float) -> list[float]:
