@@ -36,11 +36,12 @@ def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tu
         t = t.expand([1 if d in dims else size for d, size in enumerate(z.shape)]).permute(order).reshape(-1, 1, inner)
     t = t.view(-1, 1, t.shape[-1])
     out, found = torch.empty_like(flat, memory_format=torch.contiguous_format), []
-    # with t's gradient come more tensors of such a size, which had better stay small
-    count = max(1, PART * (1 if wants_t else torch.get_num_threads()) // (n * inner))
+    count = min(len(flat), max(1, PART * (1 if wants_t else torch.get_num_threads()) // (n * inner)))
+    scratch = torch.empty_like(out[:count], dtype=t.dtype)
     for start in range(0, len(flat), count):
         part = slice(start, start + count)
-        found.append(_part(flat[part], t if len(t) == 1 else t[part], wants_t, out[part]))
+        room = scratch[: len(flat) - start]
+        found.append(_part(flat[part], t if len(t) == 1 else t[part], wants_t, room, out[part]))
     value, falling, bad, factor = (x[0] if len(x) == 1 else torch.cat(x) for x in zip(*found, strict=True))
     _repair(value, falling, bad, flat, t)
     place = sorted(range(len(order)), key=order.__getitem__)
@@ -87,7 +88,7 @@ def _order(z: Tensor, dims: tuple[int, ...]) -> tuple[list[int], int, int]:
     return [*outer, *dims, *inner], len(outer), len(outer) + len(dims)
 
 
-def _part(z: Tensor, t: Tensor, wants_t: bool, out: Tensor) -> Rows:
+def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Rows:
     heat = float(t) if t.numel() == 1 else t
     top = z.amax(1, keepdim=True).to(t.dtype)
     least, most = map(float, top.aminmax())
@@ -106,53 +107,57 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, out: Tensor) -> Rows:
             centre = z.mean(1, keepdim=True, dtype=t.dtype)
             reach = float((torch.maximum(top - centre, centre - low) / heat).max())
             if reach <= _FAR:
-                return _narrow(z, centre, heat, reach, usual, wants_t, out)
-    return _wide(z, top if usual else _finite(top), heat, inexact, usual, wants_t, out)
+                return _narrow(z, centre, heat, reach, usual, wants_t, room, out)
+    return _wide(z, top if usual else _finite(top), heat, inexact, usual, wants_t, room, out)
 
 
 def _narrow(
-    z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: bool, wants_t: bool, out: Tensor
+    z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: bool, wants_t: bool, room: Tensor, out: Tensor
 ) -> Rows:
     """With x = (z - mean z) / t and psi(x) = exp(x) - 1 - x >= 0, where x sums to 0,
 
     mean exp(x) = 1 + mean psi(x)  and  mean x exp(x) = mean x (x + psi(x)):  sums of terms of one sign.
     """
-    x, origin, t = _scaled(z, centre, t, 1.0, usual)
+    x, origin, t = _scaled(z, centre, t, 1.0, usual, room)
     drift = x.mean(1, keepdim=True)  # the mean was rounded; where z has a large offset, that shows
-    y = psi(x.sub_(drift), reach)
+    y = psi(x.sub_(drift), reach, out if out.dtype == x.dtype else torch.empty_like(x))
     bend = y.mean(1, keepdim=True)
     log_mean = torch.log1p(bend)
-    torch.add(y.add_(x), 1.0, out=out)
-    falling = y.mul_(x).mean(1, keepdim=True) / (1 + bend) - log_mean if wants_t else x.new_empty(0)
+    y.add_(x)
+    falling = x.mul_(y).mean(1, keepdim=True) / (1 + bend) - log_mean if wants_t else x.new_empty(0)
+    torch.add(y, 1.0, out=out)
     value = centre + t * (log_mean.double() + drift - origin)
     return value, falling, torch.zeros_like(bend, dtype=torch.bool), 1 / (z.shape[1] * (1 + bend))
 
 
-def _wide(z: Tensor, top: Tensor, t: float | Tensor, inexact: Tensor, usual: bool, wants_t: bool, out: Tensor) -> Rows:
+def _wide(
+    z: Tensor, top: Tensor, t: float | Tensor, inexact: Tensor, usual: bool, wants_t: bool, room: Tensor, out: Tensor
+) -> Rows:
     """By exponentials. Where L is inexact, or -dLAE/dt a difference of nearly equal numbers, a row is to be found again."""
-    e = out if out.dtype == top.dtype else torch.empty_like(out, dtype=top.dtype)
     # of float32 torch has exp2, but not exp, as vector code
     power, unit = (torch.exp, 1.0) if z.dtype == torch.float64 else (torch.exp2, LN2)
-    u, origin, heat = _scaled(z, top, t, unit, usual, None if wants_t else e)
+    e = out if out.dtype == top.dtype else torch.empty_like(room)
+    u, origin, heat = _scaled(z, top, t, unit, usual, room if wants_t else e)
     power(u, out=e)
-    total = exact_sum(_folded(e), (1,)) if e is out else e.sum(1, keepdim=True).double()
+    sum_u = u.mul_(e).sum(1, keepdim=True) if wants_t else 0.0
+    total = exact_sum(_folded(e, room), (1,)) if e is out else e.sum(1, keepdim=True).double()
     falling = top.new_empty(0)
     if wants_t:
         log_mean = torch.log(total / z.shape[1])
-        falling = unit * u.mul_(e).sum(1, keepdim=True) / total - log_mean
+        falling = unit * sum_u / total - log_mean
         inexact = inexact | ~(falling >= (1 - log_mean) / 16)
     # against the highest of e as it is: so LAE never comes out above the maximum, and of like values as that value
     log_mean = torch.log(total / (z.shape[1] * power(origin).double()))
     if e is not out:
         out.copy_(e)
     if _most(inexact):
-        log_mean, falling = _carefully((z - top).div_(t), log_mean, wants_t, exact_sum)
+        log_mean, falling = _carefully(torch.sub(z, top, out=room).div_(t), log_mean, wants_t, exact_sum)
         inexact, heat = torch.zeros_like(inexact), t
     return top + heat * log_mean, falling, inexact, 1 / total if usual else torch.where(total == 0, 0.0, 1 / total)
 
 
 def _scaled(
-    z: Tensor, c: Tensor, t: float | Tensor, unit: float, usual: bool, out: Tensor | None = None
+    z: Tensor, c: Tensor, t: float | Tensor, unit: float, usual: bool, out: Tensor
 ) -> tuple[Tensor, Tensor, float | Tensor]:
     """(z - c) / t in that unit, but for a shift that a row has in common, and a t that is off by a rounding; both of these."""
     if usual and isinstance(t, float):
@@ -167,12 +172,12 @@ def _scaled(
     return x.mul_(factor), origin, 1 / (factor.double() * unit)
 
 
-def _folded(x: Tensor) -> Tensor:
+def _folded(x: Tensor, room: Tensor) -> Tensor:
     """x with parts of a long row added up: float64 is slow to make, and two or three roundings of many terms even out."""
     for step in range(0 if x.shape[1] < 16 else 2 if x.shape[2] == 1 else 3):
         half, odd = divmod(x.shape[1], 2)
         low, high, left = x[:, :half], x[:, half : 2 * half], x[:, 2 * half :]
-        x = low.add_(high) if step else low + high
+        x = low.add_(high) if step else torch.add(low, high, out=room[:, :half])
         if odd:
             x[:, :1].add_(left)
     return x

@@ -30,13 +30,13 @@ def phi(x: Tensor) -> Tensor:
     return torch.where(near, series, (x - 1) * torch.exp(x) + 1)
 
 
-def psi(x: Tensor, reach: float) -> Tensor:
+def psi(x: Tensor, reach: float, out: Tensor) -> Tensor:
     """psi(x) = exp(x) - 1 - x, with only as many terms as |x| <= reach asks for. Not for autograd."""
     *others, last = _shortest(max(1, math.ceil(8 * reach)) / 8, torch.finfo(x.dtype).eps)
-    total = torch.full_like(x, last)
+    out.fill_(last)
     for c in reversed(others):
-        torch.addcmul(x.new_tensor(c), total, x, out=total)  # one pass, where a product and a sum are two
-    return total.mul_(x).mul_(x)
+        torch.addcmul(x.new_tensor(c), out, x, out=out)  # one pass, where a product and a sum are two
+    return out.mul_(x).mul_(x)
 
 
 @functools.cache
