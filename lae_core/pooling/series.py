@@ -1,4 +1,4 @@
-"""expm1, phi and psi without cancellation, by their power series where the closed form would lose digits."""
+"""expm1, phi and others without cancellation, by their power series where the closed form would lose digits."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ def phi(x: Tensor) -> Tensor:
     return torch.where(near, series, (x - 1) * torch.exp(x) + 1)
 
 
-def psi(x: Tensor, reach: float, out: Tensor) -> Tensor:
-    """psi(x) = exp(x) - 1 - x, with only as many terms as |x| <= reach asks for. Not for autograd."""
-    *others, last = _shortest(max(1, math.ceil(8 * reach)) / 8, torch.finfo(x.dtype).eps)
-    out.fill_(last)
+def exp_from(order: int, x: Tensor, reach: float, out: Tensor) -> Tensor:
+    """exp(x) less the terms of its series below that order, from as few terms as |x| <= reach asks for. Not for autograd."""
+    *others, c, last = _shortest(order, max(1, math.ceil(8 * reach)) / 8, torch.finfo(x.dtype).eps)
+    torch.add(x.new_tensor(c), x, alpha=last, out=out)
     for c in reversed(others):
         torch.addcmul(x.new_tensor(c), out, x, out=out)  # one pass, where a product and a sum are two
-    return out.mul_(x).mul_(x)
+    for _ in range(order):
+        out.mul_(x)
+    return out
 
 
 @functools.cache
-def _shortest(radius: float, eps: float) -> list[float]:
-    """Coefficients for psi(x) / x^2 within the radius.
+def _shortest(order: int, radius: float, eps: float) -> list[float]:
+    """Coefficients of that rest of exp(x), divided by x^order, within the radius.
 
     Of Taylor's, the last is replaced as long as that is not seen: a multiple of Chebyshev's polynomial in y = x / radius, which
     stays within 1, takes away y^k for a change of the other coefficients.
@@ -49,7 +51,7 @@ def _shortest(radius: float, eps: float) -> list[float]:
     chebyshev = [[1], [0, 1]]
     for k in range(2, 30):
         chebyshev.append([2 * a - b for a, b in zip([0, *chebyshev[k - 1]], [*chebyshev[k - 2], 0, 0], strict=True)])
-    found, error = [radius**k / math.factorial(k + 2) for k in range(30)], 0.0
+    found, error = [radius**k / math.factorial(k + order) for k in range(30)], 0.0
     while (error := error + abs(share := found[-1] / chebyshev[len(found) - 1][-1])) < eps / 4:
         found = [c - share * b for c, b in zip(found, chebyshev[len(found) - 1], strict=True)][:-1]
     return [c / radius**k for k, c in enumerate(found)]
