@@ -18,7 +18,9 @@ from torch import Tensor
 from lae_core.pooling.series import LN2, exp_from, phi
 
 Rows = tuple[Tensor, ...]  # of every row LAE, -dLAE/dt or nothing, whether both are to be found again, and the factor
-PART = 2**20  # elements for each thread; smaller parts would be faster still, were it not for what each call of torch costs
+PART = (
+    2**20
+)  # elements for each thread; smaller parts would be faster still, were it not for what each call of torch costs
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
 _HUGE = 1e30  # what is larger may overflow when it is divided
 # in units of t:
@@ -107,9 +109,10 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
             # from a centre exponents are smaller, and so are their errors
             centre = z.mean(1, keepdim=True, dtype=t.dtype) if wants_t else 0.5 * top + 0.5 * low
             reach = float((torch.maximum(top - centre, centre - low) / heat).max())
-            if reach <= _FAR:
-                narrow = _narrow_with_t if wants_t else _narrow
-                return narrow(z, centre, heat, reach, usual, room, out)
+            if wants_t and reach <= _FAR:
+                return _narrow_with_t(z, centre, heat, reach, usual, room, out)
+            if not wants_t and reach <= 0.5 * _FAR:
+                return _narrow(z, centre, heat, reach, usual, room, out)
     return _wide(z, centre, top, heat, inexact, usual, wants_t, room, out)
 
 
