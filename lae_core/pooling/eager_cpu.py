@@ -24,7 +24,7 @@ PART = (
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
 _HUGE = 1e30  # what is larger may overflow when it is divided
 # in units of t:
-_SMALL = 0.25  # where max|z| is smaller, the error of an exponential shows
+_SMALL = 0.33  # where max|z| is smaller, the error of an exponential shows
 _FAR = 2.0  # a polynomial that reaches further is long, and less exact
 
 
