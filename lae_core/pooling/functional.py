@@ -107,7 +107,8 @@ class _LogAvgExp(torch.autograd.Function):
         else:
             exp_u, inverse, falling = kept
             out = exp_u if _may_reuse(exp_u, grad) else None
-            grad_z = torch.mul(exp_u, grad * inverse, out=out) if needs_z else None
+            # a product of one dtype is one pass, and the rounding of a half type is that of its result
+            grad_z = torch.mul(exp_u, (grad * inverse).to(exp_u.dtype), out=out) if needs_z else None
             fall = grad * falling if needs_t else None
         return (
             grad_z.to(z.dtype) if needs_z else None,
