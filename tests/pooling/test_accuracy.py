@@ -7,10 +7,10 @@ bounds):
 
                 value  weight  d log t
     bound         4      8       64
-    float64      2.64   2.66   16.83
-    float32      1.66   3.14   11.54
-    bfloat16     0.50   0.83    0.49
-    float16      0.49   0.95    0.49
+    float64      2.64   2.66    8.38
+    float32      1.66   3.14   12.42
+    bfloat16     0.50   1.21    0.49
+    float16      0.49   1.37    0.49
 
 Of float32 rows whose values are nearly all the same, as behind a rectifier, a wider search against float64 found at worst:
 
