@@ -10,7 +10,6 @@ Inside, z is (outer, n, inner): rows go along the middle. They lie along memory 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -18,9 +17,8 @@ from torch import Tensor
 from lae_core.pooling.series import LN2, exp_from, phi
 
 Rows = tuple[Tensor, ...]  # of every row LAE, -dLAE/dt or nothing, whether both are to be found again, and the factor
-PART = (
-    2**20
-)  # elements for each thread; smaller parts would be faster still, were it not for what each call of torch costs
+# elements for each thread; smaller parts would be faster still, were it not for what each call of torch costs
+PART = 2**20
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
 _HUGE = 1e30  # what is larger may overflow when it is divided
 # in units of t:
@@ -65,7 +63,7 @@ def finite_maximum(z: Tensor, dims: tuple[int, ...], dtype: torch.dtype) -> Tens
     return _finite(z.detach().amax(dims, keepdim=True).to(dtype))
 
 
-def exact_sum(x: Tensor, dims: tuple[int, ...], keepdim: bool = True) -> Tensor:
+def exact_sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """The sum of each row in float64.
 
     Where terms are alike, so are the errors that a sum makes of them. Those of torch's come to several eps.
@@ -119,7 +117,7 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
 def _narrow(z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: bool, room: Tensor, out: Tensor) -> Rows:
     """By a polynomial for expm1."""
     x, origin, t = _scaled(z, centre, t, 1.0, usual, room)
-    y = exp_from(1, x, reach, out if out.dtype == x.dtype else torch.empty_like(x))
+    y = exp_from(1, x, reach, _working(out, room))
     excess = exact_sum(_folded(y, room), (1,)) / z.shape[1]
     torch.add(y, 1.0, out=out)
     value = centre + t * (torch.log1p(excess) - origin)
@@ -135,7 +133,7 @@ def _narrow_with_t(
     """
     x, origin, t = _scaled(z, mean, t, 1.0, usual, room)
     drift = x.mean(1, keepdim=True)  # the mean was rounded; where z has a large offset, that shows
-    y = exp_from(2, x.sub_(drift), reach, out if out.dtype == x.dtype else torch.empty_like(x))
+    y = exp_from(2, x.sub_(drift), reach, _working(out, room))
     bend = y.mean(1, keepdim=True)
     log_mean = torch.log1p(bend)
     y.add_(x)
@@ -159,7 +157,7 @@ def _wide(
     """By exponentials. Where L is inexact, or -dLAE/dt a difference of nearly equal numbers, a row is to be found again."""
     # torch takes less than half as long for float32's exp2 as for its exp
     power, unit = (torch.exp, 1.0) if z.dtype == torch.float64 else (torch.exp2, LN2)
-    e = out if out.dtype == top.dtype else torch.empty_like(room)
+    e = _working(out, room)
     u, origin, heat = _scaled(z, centre, t, unit, usual, room if wants_t else e)
     power(u, out=e)
     sum_u = unit * u.mul_(e).sum(1, keepdim=True) if wants_t else 0.0
@@ -174,8 +172,8 @@ def _wide(
     if e is not out:
         out.copy_(e)
     if _most(inexact):
-        centre, heat, inexact = top if usual else _finite(top), t, torch.zeros_like(inexact)
-        log_mean, falling = _carefully(torch.sub(z, centre, out=room).div_(t), wants_t, exact_sum)
+        centre, heat, inexact = _finite(top), t, torch.zeros_like(inexact)
+        log_mean, falling = _carefully(torch.sub(z, centre, out=room).div_(t), wants_t, alike=True)
     factor = 1 / total if usual else torch.where(total == 0, 0.0, 1 / total)
     return torch.minimum(centre + heat * log_mean, top), falling, inexact, factor
 
@@ -194,6 +192,11 @@ def _scaled(
         return x.div_(t), origin, t
     factor = (1 / (torch.as_tensor(t, dtype=torch.float64) * unit)).to(c.dtype)
     return x.mul_(factor), origin, 1 / (factor.double() * unit)
+
+
+def _working(out: Tensor, room: Tensor) -> Tensor:
+    """`out`, or another such tensor if half types are computed in float32."""
+    return out if out.dtype == room.dtype else torch.empty_like(room)
 
 
 def _folded(x: Tensor, room: Tensor) -> Tensor:
@@ -216,20 +219,21 @@ def _repair(value: Tensor, falling: Tensor, bad: Tensor, z: Tensor, t: Tensor) -
     rows = (z[which, :, 0] if inner == 1 else z[which // inner, :, which % inner]).double()
     top, heat = _finite(rows.amax(1, keepdim=True)), t.expand_as(bad).reshape(-1, 1)[which].double()
     u = (rows - top).div_(heat)
-    total = exact_sum if z.dtype == torch.float64 else torch.sum
-    log_mean, fall = _carefully(u, falling.numel() > 0, total)
+    log_mean, fall = _carefully(u, falling.numel() > 0, alike=z.dtype == torch.float64)
     value.view(-1)[which] = (top + heat * log_mean).squeeze(1).to(value.dtype)
     if falling.numel():
         falling.view(-1)[which] = fall.squeeze(1).to(falling.dtype)
 
 
-def _carefully(u: Tensor, wants_t: bool, total: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
-    """L and -dLAE/dt as sums of terms of one sign."""
-    excess = total(torch.expm1(u), (1,), keepdim=True) / u.shape[1]
-    log_mean = torch.log(total(torch.exp(u), (1,), keepdim=True) / u.shape[1])
-    log_mean = torch.where(excess > -0.5, torch.log1p(excess), log_mean)
-    falling = total(phi(u - log_mean.to(u.dtype)), (1,), keepdim=True) / u.shape[1] if wants_t else u.new_empty(0)
-    return log_mean, falling
+def _carefully(u: Tensor, wants_t: bool, alike: bool) -> tuple[Tensor, Tensor]:
+    """L and -dLAE/dt as sums of terms of one sign, also where the errors of terms that are alike would show."""
+
+    def mean(x: Tensor) -> Tensor:
+        return (exact_sum(x, (1,)) if alike else x.sum(1, keepdim=True)) / x.shape[1]
+
+    excess = mean(torch.expm1(u))
+    log_mean = torch.where(excess > -0.5, torch.log1p(excess), torch.log(mean(torch.exp(u))))
+    return log_mean, mean(phi(u - log_mean.to(u.dtype))) if wants_t else u.new_empty(0)
 
 
 def _many(rows: Tensor) -> bool:
