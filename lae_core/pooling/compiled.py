@@ -126,7 +126,7 @@ def exp(v: Tensor, whole: bool) -> Tensor:
 def phi(v: Tensor, log_mean: Tensor, exp_delta: Tensor) -> Tensor:
     """phi(delta) for delta = u - L."""
     x = v + buffer(log_mean / LN2)
-    return torch.where(x.abs() < 1.0, _polynomial(x, _PHI) * x * x, 1 - (x * LN2 + 1) * exp_delta)
+    return torch.where(x.abs() < 1.0, _polynomial(x, _PHI) * (x * x), 1 - _fma(LN2, x, 1.0) * exp_delta)
 
 
 def _split(v: Tensor, whole: bool) -> tuple[Tensor, Tensor]:
@@ -141,12 +141,20 @@ def _split(v: Tensor, whole: bool) -> tuple[Tensor, Tensor]:
 def _polynomial(x: Tensor, coefficients: list[float]) -> Tensor:
     """c_0 + c_1 x + c_2 x^2 + ..., Horner's rule on pairs of terms: half as many operations that wait for one another."""
     square = x * x
-    pairs: list[Tensor | float] = [a + b * x for a, b in zip(coefficients[::2], coefficients[1::2], strict=False)]
+    pairs: list[Tensor | float] = [_fma(b, x, a) for a, b in zip(coefficients[::2], coefficients[1::2], strict=False)]
     pairs += coefficients[2 * len(pairs) :]
     result = pairs.pop()
     while pairs:
-        result = pairs.pop() + square * result
+        result = _fma(result, square, cast(Tensor, pairs.pop()))
     return cast(Tensor, result)
+
+
+def _fma(a: Tensor | float, x: Tensor, b: Tensor | float) -> Tensor:
+    """a x + b in one instruction, where this version of the compiler can be told so: by itself it keeps the two apart."""
+    fused = getattr(torch.ops.prims, "fma", None)
+    if fused is None:
+        return a * x + b
+    return cast(Tensor, fused(x, a, b if isinstance(b, Tensor) else x.new_full((), b)))
 
 
 def buffer(x: Tensor) -> Tensor:
