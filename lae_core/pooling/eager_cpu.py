@@ -9,6 +9,7 @@ Inside, z is (outer, n, inner): rows go along the middle. They lie along memory 
 
 from __future__ import annotations
 
+import ctypes
 import math
 
 import torch
@@ -16,7 +17,8 @@ from torch import Tensor
 
 from lae_core.pooling.series import LN2, exp_from, phi
 
-Rows = tuple[Tensor, ...]  # of every row LAE, -dLAE/dt or nothing, whether both are to be found again, and the factor
+# of every row LAE, -dLAE/dt or nothing, the factor, and whether the first two are to be found again (none, if None)
+Rows = tuple[Tensor, Tensor, Tensor, Tensor | None]
 # elements for each thread; smaller parts would be faster still, were it not for what each call of torch costs
 PART = 2**20
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
@@ -42,8 +44,12 @@ def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tu
         part = slice(start, start + count)
         room = scratch[: len(flat) - start]
         found.append(_part(flat[part], t if len(t) == 1 else t[part], wants_t, room, out[part]))
-    value, falling, bad, factor = (x[0] if len(x) == 1 else torch.cat(x) for x in zip(*found, strict=True))
-    _repair(value, falling, bad, flat, t)
+    value, falling, factor = (
+        torch.cat(x) if len(x) > 1 else x[0] for x in zip(*(rows[:3] for rows in found), strict=True)
+    )
+    if any(bad is not None for *_, bad in found):
+        all_bad = [torch.zeros_like(rows, dtype=torch.bool) if bad is None else bad for rows, *_, bad in found]
+        _repair(value, falling, torch.cat(all_bad), flat, t)
     place = sorted(range(len(order)), key=order.__getitem__)
 
     def back(x: Tensor, middle: list[int]) -> Tensor:
@@ -96,12 +102,14 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
     usual = z.dtype != torch.float64 and z.shape[1] > 1 and max(-least, most) < _HUGE
     if isinstance(heat, float):
         usual = usual and 1 / _HUGE < heat < _HUGE and max(-least, most) < _HUGE * heat
+    centre = top if usual else _finite(top)
     # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|
-    inexact, centre = top.abs() < _SMALL * heat, top if usual else _finite(top)
+    all_exact = isinstance(heat, float) and (least >= _SMALL * heat or most <= -_SMALL * heat)
+    inexact = None if all_exact else top.abs() < _SMALL * heat
     # a glance at one element may tell that a row is wide
     if bool((top - z[:, :1] <= 2 * _FAR * heat).all()) if wants_t else _many(inexact):
         low = z.amin(1, keepdim=True).to(t.dtype)
-        inexact &= _finite(low).abs() < _SMALL * heat
+        inexact = None if inexact is None else inexact & (_finite(low).abs() < _SMALL * heat)
         # the spread is nan or infinite where anything in the row, or t, is
         if (wants_t or _most(inexact)) and bool((top - low <= 4 * _FAR * heat).all()):
             # from a centre exponents are smaller, and so are their errors
@@ -121,7 +129,7 @@ def _narrow(z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: b
     excess = exact_sum(_folded(y, room), (1,)) / z.shape[1]
     torch.add(y, 1.0, out=out)
     value = centre + t * (torch.log1p(excess) - origin)
-    return value, x.new_empty(0), torch.zeros_like(origin, dtype=torch.bool), 1 / (z.shape[1] * (1 + excess))
+    return value, x.new_empty(0), 1 / (z.shape[1] * (1 + excess)), None
 
 
 def _narrow_with_t(
@@ -140,7 +148,7 @@ def _narrow_with_t(
     falling = x.mul_(y).mean(1, keepdim=True) / (1 + bend) - log_mean
     torch.add(y, 1.0, out=out)
     value = mean + t * (log_mean.double() + drift - origin)
-    return value, falling, torch.zeros_like(bend, dtype=torch.bool), 1 / (z.shape[1] * (1 + bend))
+    return value, falling, 1 / (z.shape[1] * (1 + bend)), None
 
 
 def _wide(
@@ -148,7 +156,7 @@ def _wide(
     centre: Tensor,
     top: Tensor,
     t: float | Tensor,
-    inexact: Tensor,
+    inexact: Tensor | None,
     usual: bool,
     wants_t: bool,
     room: Tensor,
@@ -166,16 +174,17 @@ def _wide(
     if wants_t:
         log_mean, mean_u = torch.log(total / z.shape[1]), sum_u / total
         falling = mean_u - log_mean
-        inexact = inexact | ~(24 * falling >= 1 + log_mean.abs() + mean_u.abs())
+        differs = ~(24 * falling >= 1 + log_mean.abs() + mean_u.abs())
+        inexact = differs if inexact is None else inexact | differs
     # against the exponential of the centre as it is: so like values give that value, and LAE is never above the maximum
     log_mean = torch.log(total / (z.shape[1] * power(origin).double()))
     if e is not out:
         out.copy_(e)
     if _most(inexact):
-        centre, heat, inexact = _finite(top), t, torch.zeros_like(inexact)
+        centre, heat, inexact = _finite(top), t, None
         log_mean, falling = _carefully(torch.sub(z, centre, out=room).div_(t), wants_t, alike=True)
     factor = 1 / total if usual else torch.where(total == 0, 0.0, 1 / total)
-    return torch.minimum(centre + heat * log_mean, top), falling, inexact, factor
+    return torch.minimum(centre + heat * log_mean, top), falling, factor, inexact
 
 
 def _scaled(
@@ -183,7 +192,7 @@ def _scaled(
 ) -> tuple[Tensor, Tensor, float | Tensor]:
     """(z - c) / t in that unit, but for a shift that a row has in common, and a t that is off by a rounding; both of these."""
     if usual and isinstance(t, float):
-        per_t = float(torch.tensor(1 / (t * unit), dtype=c.dtype))
+        per_t = ctypes.c_float(1 / (t * unit)).value
         shift = c * -per_t
         x, origin = torch.add(shift, z, alpha=per_t, out=out), torch.add(shift, c, alpha=per_t)  # one pass over z
         return x, origin, 1 / (per_t * unit)
@@ -201,10 +210,12 @@ def _working(out: Tensor, room: Tensor) -> Tensor:
 
 def _folded(x: Tensor, room: Tensor) -> Tensor:
     """x with parts of a long row added up: float64 is slow to make, and two or three roundings of many terms even out."""
-    for step in range(0 if x.shape[1] < 16 else 2 if x.shape[2] == 1 else 3):
+    room = room.view(-1)
+    for _ in range(0 if x.shape[1] < 16 else 2 if x.shape[2] == 1 else 3):
         half, odd = divmod(x.shape[1], 2)
         low, high, left = x[:, :half], x[:, half : 2 * half], x[:, 2 * half :]
-        x = low.add_(high) if step else torch.add(low, high, out=room[:, :half])
+        size = low.numel()
+        x, room = torch.add(low, high, out=room[:size].view(low.shape)), room[size:]  # without gaps, to be read faster
         if odd:
             x[:, :1].add_(left)
     return x
@@ -236,14 +247,14 @@ def _carefully(u: Tensor, wants_t: bool, alike: bool) -> tuple[Tensor, Tensor]:
     return log_mean, mean(phi(u - log_mean.to(u.dtype))) if wants_t else u.new_empty(0)
 
 
-def _many(rows: Tensor) -> bool:
+def _many(rows: Tensor | None) -> bool:
     """Whether so many rows are True that to find them again in float64 costs much."""
-    return bool(50 * rows.sum() > rows.numel())
+    return rows is not None and 50 * int(rows.sum()) > rows.numel()
 
 
-def _most(rows: Tensor) -> bool:
+def _most(rows: Tensor | None) -> bool:
     """Whether so many rows are True that picking them out would cost more than treating all alike."""
-    return bool(4 * rows.sum() > rows.numel())
+    return rows is not None and 4 * int(rows.sum()) > rows.numel()
 
 
 def _finite(x: Tensor) -> Tensor:

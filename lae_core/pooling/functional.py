@@ -16,6 +16,7 @@ and outside of compilation and tracing, `eager_cpu` finds for every row the chea
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 
@@ -128,6 +129,10 @@ class _LogAvgExp(torch.autograd.Function):
         if mask is not None:
             mask = in_front(mask, in_dims[2])
         return _LogAvgExp.apply(z, t, mask, tuple(d + 1 for d in dims), wants_t), (0, 0, 0, 0)
+
+
+# torch asks for it at every call, and is slow to find it
+_LogAvgExp.forward.__signature__ = inspect.signature(_LogAvgExp.forward)  # type: ignore[attr-defined]
 
 
 def _may_reuse(kept: Tensor, grad: Tensor) -> bool:
