@@ -1,16 +1,20 @@
 """`lae bench operator`: what pooling costs, forward and forward + backward, as ratios to the plain mean.
 
 All contenders run in one process and take turns, so that a slow moment of the machine hits each alike; the best of many
-rounds counts. Each gets a gradient that differs from element to element, as it would in a network.
+rounds counts. The order changes from round to round, as each finds in the cache what its predecessor left there. Freed memory
+is kept, as in a long training loop: what the system takes to hand it out again depends on all that was freed before. Each gets
+a gradient that differs from element to element, as it would in a network.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import functools
 import itertools
 import json
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
@@ -98,15 +102,26 @@ def measure(case: Case, rounds: int, compiled: bool) -> dict:
             pools[f"{name}, compiled"] = cast(nn.Module, torch.compile(pools[name], fullgraph=True, dynamic=False))
     grad = torch.randn(case.shape[:2]).to(z.dtype)
     forward, both = dict.fromkeys(pools, math.inf), dict.fromkeys(pools, math.inf)
-    for _ in range(rounds + 1):  # in the first round everything warms up, and compiles
-        for name, pool in pools.items():
+    for turn in range(rounds + 1):  # in the first round everything warms up, and compiles
+        start = turn % len(pools)
+        order = [*pools][start:] + [*pools][:start]
+        if turn % 2:
+            order.reverse()
+        for name in order:
             # one graph is compiled for training; its forward half stands for forward
             with torch.set_grad_enabled("compiled" in name):
-                forward[name] = min(forward[name], _seconds(functools.partial(pool, z)))
-        for name, pool in pools.items():
-            leaves = [z, *pool.parameters()]
-            both[name] = min(both[name], _seconds(functools.partial(_step, pool, leaves, grad)))
+                forward[name] = min(forward[name], _seconds(functools.partial(pools[name], z)))
+        for name in order:
+            leaves = [z, *pools[name].parameters()]
+            both[name] = min(both[name], _seconds(functools.partial(_step, pools[name], leaves, grad)))
     return {**asdict(case), "forward": forward, "both": both, "kept": kept}
+
+
+def _keep_freed_memory() -> None:
+    """Tell glibc to hold on to what is freed. Elsewhere the allocator is left as it is."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(-4, 0)  # M_MMAP_MAX: no tensor gets memory that goes back to the system with it
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
 
 
 def _step(pool: nn.Module, leaves: list[Tensor], grad: Tensor) -> None:
@@ -172,6 +187,7 @@ def _row(result: dict) -> str:
 
 
 def main(args: argparse.Namespace) -> int:
+    _keep_freed_memory()
     where = provenance()
     print(f"{where['cpu']}, {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}")
     print(

@@ -13,6 +13,7 @@ from lae_core.evidence import speed
 
 def test_it_measures_every_contender_and_writes_json(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(operator, "SHAPES", ((2, 8, 4, 4),))
+    monkeypatch.setattr(operator, "_keep_freed_memory", lambda: None)  # it would last for all tests that follow
     file = tmp_path / "bench.json"
     assert cli.main(["bench", "operator", "--eager", "--t", "1", "64", "--rounds", "2", "--json", str(file)]) == 0
     assert "2x8x4x4" in capsys.readouterr().out
