@@ -19,7 +19,7 @@ from lae_core.pooling.series import LN2, exp_from, phi
 
 # of every row LAE, -dLAE/dt or nothing, the factor, and whether the first two are to be found again (none, if None)
 Rows = tuple[Tensor, Tensor, Tensor, Tensor | None]
-# elements for two threads; smaller parts would be faster still, were it not for what each call of torch costs
+# elements for each thread; smaller parts would be faster still, were it not for what each call of torch costs
 PART = 2**20
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
 _HUGE = 1e30  # what is larger may overflow when it is divided
@@ -38,7 +38,7 @@ def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tu
         t = t.expand([1 if d in dims else size for d, size in enumerate(z.shape)]).permute(order).reshape(-1, 1, inner)
     t = t.view(-1, 1, t.shape[-1])
     out, found = torch.empty_like(flat, memory_format=torch.contiguous_format), []
-    count = min(len(flat), max(1, PART * -(-torch.get_num_threads() // 2) // (n * inner)))
+    count = min(len(flat), max(1, PART * torch.get_num_threads() // (n * inner)))
     scratch = torch.empty_like(out[:count], dtype=t.dtype)
     for start in range(0, len(flat), count):
         part = slice(start, start + count)
