@@ -17,8 +17,8 @@ from torch import Tensor
 
 from lae_core.pooling.series import LN2, exp_from, phi
 
-# of every row LAE, -dLAE/dt or nothing, the factor, and whether the first two are to be found again (none, if None)
-Rows = tuple[Tensor, Tensor, Tensor, Tensor | None]
+Which = Tensor | bool  # of which rows something holds; one call less where it holds for all or none
+Rows = tuple[Tensor, Tensor, Tensor, Which]  # LAE, -dLAE/dt or nothing, the factor, and which are to be found again
 # elements for each thread; smaller parts would be faster still, were it not for what each call of torch costs
 PART = 2**20
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
@@ -47,9 +47,11 @@ def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tu
     value, falling, factor = (
         torch.cat(x) if len(x) > 1 else x[0] for x in zip(*(rows[:3] for rows in found), strict=True)
     )
-    if any(bad is not None for *_, bad in found):
-        all_bad = [torch.zeros_like(rows, dtype=torch.bool) if bad is None else bad for rows, *_, bad in found]
-        _repair(value, falling, torch.cat(all_bad), flat, t)
+    if any(bad is not False for *_, bad in found):
+        bad = [
+            bad if isinstance(bad, Tensor) else torch.full_like(rows, bad, dtype=torch.bool) for rows, *_, bad in found
+        ]
+        _repair(value, falling, torch.cat(bad) if len(bad) > 1 else bad[0], flat, t)
     place = sorted(range(len(order)), key=order.__getitem__)
 
     def back(x: Tensor, middle: list[int]) -> Tensor:
@@ -103,23 +105,36 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
     if isinstance(heat, float):
         usual = usual and 1 / _HUGE < heat < _HUGE and max(-least, most) < _HUGE * heat
     centre = top if usual else _finite(top)
-    # log(mean(exp)) is off by about eps, so the value by t eps: fine where t is small against max|z|
-    all_exact = isinstance(heat, float) and (least >= _SMALL * heat or most <= -_SMALL * heat)
-    inexact = None if all_exact else top.abs() < _SMALL * heat
+    inexact = _small(top, least, most, heat)
     # a glance at one element may tell that a row is wide
     if bool((top - z[:, :1] <= 2 * _FAR * heat).all()) if wants_t else _many(inexact):
         low = z.amin(1, keepdim=True).to(t.dtype)
-        inexact = None if inexact is None else inexact & (_finite(low).abs() < _SMALL * heat)
+        least, most = map(float, low.aminmax())
+        inexact = _and(inexact, _small(low, least, most, heat))
         # the spread is nan or infinite where anything in the row, or t, is
-        if (wants_t or _most(inexact)) and bool((top - low <= 4 * _FAR * heat).all()):
+        spread = float((top - low).max()) / heat if isinstance(heat, float) else float(((top - low) / heat).max())
+        if (wants_t or _most(inexact)) and spread <= 4 * _FAR:
             # from a centre exponents are smaller, and so are their errors
-            centre = z.mean(1, keepdim=True, dtype=t.dtype) if wants_t else 0.5 * top + 0.5 * low
-            reach = float((torch.maximum(top - centre, centre - low) / heat).max())
+            centre = z.mean(1, keepdim=True, dtype=t.dtype) if wants_t else torch.lerp(low, top, 0.5)
+            reach = float((torch.maximum(top - centre, centre - low) / heat).max()) if wants_t else 0.5 * spread
             if wants_t and reach <= _FAR:
                 return _narrow_with_t(z, centre, heat, reach, usual, room, out)
             if not wants_t and reach <= 0.5 * _FAR:
                 return _narrow(z, centre, heat, reach, usual, room, out)
     return _wide(z, centre, top, heat, inexact, usual, wants_t, room, out)
+
+
+def _small(ends: Tensor, least: float, most: float, t: float | Tensor) -> Which:
+    """Of which rows the ends, which lie between least and most, are so small that the error of log(mean(exp)) shows.
+
+    That is off by about eps, so the value by t eps: fine where t is small against max|z|.
+    """
+    if isinstance(t, float):
+        if least >= _SMALL * t or most <= -_SMALL * t:
+            return False
+        if -_SMALL * t < least:
+            return most < _SMALL * t or ends < _SMALL * t
+    return _finite(ends).abs() < _SMALL * t
 
 
 def _narrow(z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: bool, room: Tensor, out: Tensor) -> Rows:
@@ -129,7 +144,7 @@ def _narrow(z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: b
     excess = exact_sum(_folded(y, room), (1,)) / z.shape[1]
     torch.add(y, 1.0, out=out)
     value = centre + t * (torch.log1p(excess) - origin)
-    return value, x.new_empty(0), 1 / (z.shape[1] * (1 + excess)), None
+    return value, x.new_empty(0), 1 / (z.shape[1] * (1 + excess)), False
 
 
 def _narrow_with_t(
@@ -148,7 +163,7 @@ def _narrow_with_t(
     falling = x.mul_(y).mean(1, keepdim=True) / (1 + bend) - log_mean
     torch.add(y, 1.0, out=out)
     value = mean + t * (log_mean.double() + drift - origin)
-    return value, falling, 1 / (z.shape[1] * (1 + bend)), None
+    return value, falling, 1 / (z.shape[1] * (1 + bend)), False
 
 
 def _wide(
@@ -156,7 +171,7 @@ def _wide(
     centre: Tensor,
     top: Tensor,
     t: float | Tensor,
-    inexact: Tensor | None,
+    inexact: Which,
     usual: bool,
     wants_t: bool,
     room: Tensor,
@@ -174,14 +189,13 @@ def _wide(
     if wants_t:
         log_mean, mean_u = torch.log(total / z.shape[1]), sum_u / total
         falling = mean_u - log_mean
-        differs = ~(24 * falling >= 1 + log_mean.abs() + mean_u.abs())
-        inexact = differs if inexact is None else inexact | differs
+        inexact = ~(24 * falling >= 1 + log_mean.abs() + mean_u.abs()) | inexact
     # against the exponential of the centre as it is: so like values give that value, and LAE is never above the maximum
     log_mean = torch.log(total / (z.shape[1] * power(origin).double()))
     if e is not out:
         out.copy_(e)
     if _most(inexact):
-        centre, heat, inexact = _finite(top), t, None
+        centre, heat, inexact = _finite(top), t, False
         log_mean, falling = _carefully(torch.sub(z, centre, out=room).div_(t), wants_t, alike=True)
     factor = 1 / total if usual else torch.where(total == 0, 0.0, 1 / total)
     return torch.minimum(centre + heat * log_mean, top), falling, factor, inexact
@@ -229,8 +243,12 @@ def _repair(value: Tensor, falling: Tensor, bad: Tensor, z: Tensor, t: Tensor) -
     if not len(which):
         return
     inner = z.shape[2]
-    rows = (z[which, :, 0] if inner == 1 else z[which // inner, :, which % inner]).double()
-    top, heat = _finite(rows.amax(1, keepdim=True)), t.expand_as(bad).reshape(-1, 1)[which].double()
+    rows = z[which, :, 0] if inner == 1 else z[which // inner, :, which % inner]
+    heat = t.view(1, 1).double() if t.numel() == 1 else t.expand_as(bad).reshape(-1, 1)[which].double()
+    if not falling.numel() and bool((_finite(rows).abs().amax(1, keepdim=True) >= _SMALL * heat).all()):
+        return  # it was only their maximum that is small
+    rows = rows.double()
+    top = _finite(rows.amax(1, keepdim=True))
     u = (rows - top).div_(heat)
     log_mean, fall = _carefully(u, falling.numel() > 0, alike=z.dtype == torch.float64)
     value.view(-1)[which] = (top + heat * log_mean).squeeze(1).to(value.dtype)
@@ -249,14 +267,20 @@ def _carefully(u: Tensor, wants_t: bool, alike: bool) -> tuple[Tensor, Tensor]:
     return log_mean, mean(phi(u - log_mean.to(u.dtype))) if wants_t else u.new_empty(0)
 
 
-def _many(rows: Tensor | None) -> bool:
+def _and(a: Which, b: Which) -> Which:
+    if isinstance(a, bool):
+        return a and b
+    return a & b if isinstance(b, Tensor) else b and a
+
+
+def _many(rows: Which) -> bool:
     """Whether so many rows are True that to find them again in float64 costs much."""
-    return rows is not None and 50 * int(rows.sum()) > rows.numel()
+    return 50 * int(rows.sum()) > rows.numel() if isinstance(rows, Tensor) else rows
 
 
-def _most(rows: Tensor | None) -> bool:
+def _most(rows: Which) -> bool:
     """Whether so many rows are True that picking them out would cost more than treating all alike."""
-    return rows is not None and 4 * int(rows.sum()) > rows.numel()
+    return 4 * int(rows.sum()) > rows.numel() if isinstance(rows, Tensor) else rows
 
 
 def _finite(x: Tensor) -> Tensor:
