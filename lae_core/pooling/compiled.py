@@ -145,7 +145,7 @@ def _polynomial(x: Tensor, coefficients: list[float]) -> Tensor:
     pairs += coefficients[2 * len(pairs) :]
     result = pairs.pop()
     while pairs:
-        result = _fma(result, square, cast(Tensor, pairs.pop()))
+        result = _fma(result, square, pairs.pop())
     return cast(Tensor, result)
 
 

@@ -44,14 +44,14 @@ def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tu
         part = slice(start, start + count)
         room = scratch[: len(flat) - start]
         found.append(_part(flat[part], t if len(t) == 1 else t[part], wants_t, room, out[part]))
-    value, falling, factor = (
-        torch.cat(x) if len(x) > 1 else x[0] for x in zip(*(rows[:3] for rows in found), strict=True)
-    )
-    if any(bad is not False for *_, bad in found):
+    values, fallings, factors, which = zip(*found, strict=True)
+    value, falling, factor = map(_joined, (values, fallings, factors))
+    if any(bad is not False for bad in which):
         bad = [
-            bad if isinstance(bad, Tensor) else torch.full_like(rows, bad, dtype=torch.bool) for rows, *_, bad in found
+            x if isinstance(x, Tensor) else torch.full_like(v, x, dtype=torch.bool)
+            for v, x in zip(values, which, strict=True)
         ]
-        _repair(value, falling, torch.cat(bad) if len(bad) > 1 else bad[0], flat, t)
+        _repair(value, falling, _joined(bad), flat, t)
     place = sorted(range(len(order)), key=order.__getitem__)
 
     def back(x: Tensor, middle: list[int]) -> Tensor:
@@ -110,7 +110,7 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
     if bool((top - z[:, :1] <= 2 * _FAR * heat).all()) if wants_t else _many(inexact):
         low = z.amin(1, keepdim=True).to(t.dtype)
         least, most = map(float, low.aminmax())
-        inexact = _and(inexact, _small(low, least, most, heat))
+        inexact = inexact & _small(low, least, most, heat)
         # the spread is nan or infinite where anything in the row, or t, is
         spread = float((top - low).max()) / heat if isinstance(heat, float) else float(((top - low) / heat).max())
         if (wants_t or _most(inexact)) and spread <= 4 * _FAR:
@@ -267,10 +267,8 @@ def _carefully(u: Tensor, wants_t: bool, alike: bool) -> tuple[Tensor, Tensor]:
     return log_mean, mean(phi(u - log_mean.to(u.dtype))) if wants_t else u.new_empty(0)
 
 
-def _and(a: Which, b: Which) -> Which:
-    if isinstance(a, bool):
-        return a and b
-    return a & b if isinstance(b, Tensor) else b and a
+def _joined(parts: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
 def _many(rows: Which) -> bool:
