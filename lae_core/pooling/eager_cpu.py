@@ -26,6 +26,7 @@ _HUGE = 1e30  # what is larger may overflow when it is divided
 # in units of t:
 _SMALL = 0.33  # where max|z| is smaller, the error of an exponential shows
 _FAR = 2.0  # a polynomial that reaches further is long, and less exact
+_NEAR = 0.5  # where max|z| is smaller, a polynomial in z itself is short
 
 
 def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -98,6 +99,11 @@ def _order(z: Tensor, dims: tuple[int, ...]) -> tuple[list[int], int, int]:
 
 def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Rows:
     heat = float(t) if t.numel() == 1 else t
+    # seven powers of t are to be within float32; and of n = 1, LAE is z as it is
+    if not wants_t and isinstance(heat, float) and 1e-4 < heat < 1e4 and z.shape[1] > 1:
+        some = z[:: 1 + len(z) // 64, :1, :1]  # a glance at these may tell that not all are near zero
+        if _largest(some) <= _NEAR * heat and (largest := _largest(z)) <= _NEAR * heat:
+            return _near_zero(z, heat, largest / heat, room, out)
     top = z.amax(1, keepdim=True).to(t.dtype)
     least, most = map(float, top.aminmax())
     # of such rows the difference to top, and z / t for one t, are finite or -inf
@@ -137,14 +143,29 @@ def _small(ends: Tensor, least: float, most: float, t: float | Tensor) -> Which:
     return _finite(ends).abs() < _SMALL * t
 
 
+def _near_zero(z: Tensor, t: float, reach: float, room: Tensor, out: Tensor) -> Rows:
+    """By a polynomial for expm1(z / t)."""
+    x = z if z.dtype == room.dtype else room.copy_(z)
+    per_t = 1 / t if x.dtype == torch.float64 else _as_float32(1 / t)
+    y = exp_from(1, x, reach, _working(out, room), per_t)
+    log_mean, factor = _narrow_sums(y, room, out)
+    return log_mean / per_t, x.new_empty(0), factor, False
+
+
 def _narrow(z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: bool, room: Tensor, out: Tensor) -> Rows:
     """By a polynomial for expm1."""
     x, origin, t = _scaled(z, centre, t, 1.0, usual, room)
     y = exp_from(1, x, reach, _working(out, room))
-    excess = exact_sum(_folded(y, room), (1,)) / z.shape[1]
-    torch.add(y, 1.0, out=out)
-    value = centre + t * (torch.log1p(excess) - origin)
-    return value, x.new_empty(0), 1 / (z.shape[1] * (1 + excess)), False
+    log_mean, factor = _narrow_sums(y, room, out)
+    return centre + t * (log_mean - origin), x.new_empty(0), factor, False
+
+
+def _narrow_sums(y: Tensor, room: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    """L and the factor, given expm1. Leaves the weights in `out`."""
+    total = exact_sum(_folded(y, room), (1,))
+    sums = torch.log1p(total / y.shape[1]), 1 / (y.shape[1] + total)
+    torch.add(y, 1.0, out=out)  # not before: a row of one is its own sum
+    return sums
 
 
 def _narrow_with_t(
@@ -206,7 +227,7 @@ def _scaled(
 ) -> tuple[Tensor, Tensor, float | Tensor]:
     """(z - c) / t in that unit, but for a shift that a row has in common, and a t that is off by a rounding; both of these."""
     if usual and isinstance(t, float):
-        per_t = ctypes.c_float(1 / (t * unit)).value
+        per_t = _as_float32(1 / (t * unit))
         shift = c * -per_t
         x, origin = torch.add(shift, z, alpha=per_t, out=out), torch.add(shift, c, alpha=per_t)  # one pass over z
         return x, origin, 1 / (per_t * unit)
@@ -279,6 +300,16 @@ def _many(rows: Which) -> bool:
 def _most(rows: Which) -> bool:
     """Whether so many rows are True that picking them out would cost more than treating all alike."""
     return 4 * int(rows.sum()) > rows.numel() if isinstance(rows, Tensor) else rows
+
+
+def _largest(x: Tensor) -> float:
+    """max|x|, or nan."""
+    least, most = map(float, x.aminmax())
+    return max(-least, most)
+
+
+def _as_float32(x: float) -> float:
+    return ctypes.c_float(x).value
 
 
 def _finite(x: Tensor) -> Tensor:

@@ -102,7 +102,7 @@ class _LogAvgExp(torch.autograd.Function):
         # a second derivative is being prepared, or t's gradient was not foreseen
         if (torch.is_grad_enabled() and not torch.compiler.is_compiling()) or (needs_t and not ctx.wants_t):
             weights, falling = _differentiable(z, t, mask, ctx.dims)
-            grad_z, fall = grad * weights, grad * falling
+            grad_z, fall = grad * weights, _product(grad, falling)
         elif ctx.compiled:
             grad_z, fall = _compiled_backward(grad, z, t, mask, ctx.dims, needs_t, *kept)
         else:
@@ -110,10 +110,10 @@ class _LogAvgExp(torch.autograd.Function):
             out = exp_u if _may_reuse(exp_u, grad) else None
             # a product of one dtype is one pass, and the rounding of a half type is that of its result
             grad_z = torch.mul(exp_u, (grad * inverse).to(exp_u.dtype), out=out) if needs_z else None
-            fall = grad * falling if needs_t else None
+            fall = _product(grad, falling) if needs_t else None
         return (
             grad_z.to(z.dtype) if needs_z else None,
-            torch.where(grad == 0, 0.0, -fall).sum_to_size(t.shape) if needs_t else None,
+            (-fall).sum_to_size(t.shape) if needs_t else None,
             None,
             None,
             None,
@@ -133,6 +133,11 @@ class _LogAvgExp(torch.autograd.Function):
 
 # torch asks for it at every call, and is slow to find it
 _LogAvgExp.forward.__signature__ = inspect.signature(_LogAvgExp.forward)  # type: ignore[attr-defined]
+
+
+def _product(grad: Tensor, x: Tensor) -> Tensor:
+    """grad x, and 0 where that is 0 times inf or nan."""
+    return torch.where(grad == 0, 0.0, grad * x)
 
 
 def _may_reuse(kept: Tensor, grad: Tensor) -> bool:
@@ -212,7 +217,10 @@ def _compiled_backward(
     inverse: Tensor,
     log_mean: Tensor,
 ) -> tuple[Tensor, Tensor | None]:
-    """The gradient to z, and that of every row to -t. The exponential is cheaper to compute again than to write and read."""
+    """The gradient to z, and that to -t of every row, or of all rows of a sample.
+
+    The exponential is cheaper to compute again than to write and read.
+    """
     if mask is not None:
         z = z.masked_fill(~mask, -math.inf)
     whole = compiled.fill_vectors(z, dims)
@@ -228,8 +236,14 @@ def _compiled_backward(
     if not needs_t:
         return grad_z, None
     n = _count(z, mask, dims, t.dtype)
-    fall = grad * _masked_mean(compiled.phi(v, log_mean, exp_u * compiled.buffer(inverse * n)), mask, n, dims)
-    return grad_z, torch.where(log_mean == -math.inf, 0.0, fall)
+    slope = compiled.phi(v, log_mean, exp_u * compiled.buffer(inverse * n))
+    grad = torch.where(log_mean == -math.inf, 0.0, grad)
+    if mask is None and compiled.side_by_side(z, dims) and 0 not in dims and math.prod(t.shape[1:]) == 1:
+        # of rows side by side the compiler writes z's gradient row after row; such a sum it finds in the same loop, where it
+        # would write and read again what it is to sum along each row
+        terms = _product(compiled.buffer(grad / n), slope)
+        return grad_z, terms.sum(tuple(range(1, z.dim())), keepdim=True, dtype=torch.float64).to(t.dtype)
+    return grad_z, _product(grad, _masked_mean(slope, mask, n, dims))
 
 
 def _differentiable(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:

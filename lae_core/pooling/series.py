@@ -30,9 +30,13 @@ def phi(x: Tensor) -> Tensor:
     return torch.where(near, series, (x - 1) * torch.exp(x) + 1)
 
 
-def exp_from(order: int, x: Tensor, reach: float, out: Tensor) -> Tensor:
-    """exp(x) less the terms of its series below that order, from as few terms as |x| <= reach asks for. Not for autograd."""
-    *others, c, last = _shortest(order, max(1, math.ceil(8 * reach)) / 8, torch.finfo(x.dtype).eps)
+def exp_from(order: int, x: Tensor, reach: float, out: Tensor, scale: float = 1.0) -> Tensor:
+    """exp(scale x) less the terms of its series below that order, from as few terms as |scale x| <= reach asks for.
+
+    Not for autograd.
+    """
+    coefficients = _shortest(order, max(1, math.ceil(8 * reach)) / 8, torch.finfo(x.dtype).eps)
+    *others, c, last = [c * scale ** (k + order) for k, c in enumerate(coefficients)]
     torch.add(x.new_tensor(c), x, alpha=last, out=out)
     for c in reversed(others):
         torch.addcmul(x.new_tensor(c), out, x, out=out)  # one pass, where a product and a sum are two

@@ -191,6 +191,25 @@ def test_compiles_whole(masked):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("t_shape", [(), (16,), (3, 1), (3, 16)], ids=str)
+def test_gradients_to_t_when_compiled(t_shape, layout):
+    """For each shape of t, also past rows of nan, inf and -inf that have no gradient."""
+    torch._dynamo.reset()
+    z = randn(3, 16, 7, 7, dtype=torch.float32)
+    z[0, 1, 2], z[1, 3, 4], z[2, 5] = math.nan, math.inf, -math.inf
+    value_grad = randn(3, 16, dtype=torch.float32)
+    value_grad[0, 1] = value_grad[1, 3] = 0.0
+    z = z.to(memory_format=layout).requires_grad_()
+    t = (0.5 + randn(*t_shape, dtype=torch.float32).abs()).requires_grad_()
+    found, expected = (
+        torch.autograd.grad(operator(z, t, dim=(2, 3)), t, value_grad)[0]
+        for operator in (torch.compile(logavgexp, fullgraph=True), logavgexp)
+    )
+    assert expected.isfinite().all()
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("fused", [True, False])
 def test_the_exponential_of_compiled_code_with_and_without_a_fused_multiply_add(fused, monkeypatch):
     monkeypatch.setattr(torch, "ops", SimpleNamespace(prims=inductor_prims if fused else None))
