@@ -23,10 +23,13 @@ Rows = tuple[Tensor, Tensor, Tensor, Which]  # LAE, -dLAE/dt or nothing, the fac
 PART = 2**20
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
 _HUGE = 1e30  # what is larger may overflow when it is divided
+# shares of rows:
+_MANY = 0.02  # to find more again in float64 costs much
+_MOST = 0.25  # to pick out more costs more than to treat all alike
 # in units of t:
 _SMALL = 0.33  # where max|z| is smaller, the error of an exponential shows
 _FAR = 2.0  # a polynomial that reaches further is long, and less exact
-_NEAR = 0.5  # where max|z| is smaller, a polynomial in z itself is short
+_NEAR = 0.5  # where max|z| is smaller, a polynomial in z itself is short; up to twice that, shorter than repairs
 
 
 def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -99,11 +102,13 @@ def _order(z: Tensor, dims: tuple[int, ...]) -> tuple[list[int], int, int]:
 
 def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Rows:
     heat = float(t) if t.numel() == 1 else t
-    # seven powers of t are to be within float32; and of n = 1, LAE is z as it is
+    near = 0.0
+    # eight powers of t are to be within float32; and of n = 1, LAE is z as it is
     if not wants_t and isinstance(heat, float) and 1e-4 < heat < 1e4 and z.shape[1] > 1:
-        some = z[:: 1 + len(z) // 64, :1, :1]  # a glance at these may tell that not all are near zero
-        if _largest(some) <= _NEAR * heat and (largest := _largest(z)) <= _NEAR * heat:
-            return _near_zero(z, heat, largest / heat, room, out)
+        near = _NEAR * heat
+        # a glance at few elements may tell that not all are near
+        if _largest(z[:: 1 + len(z) // 64, :1, :1]) <= near and (largest := _largest(z)) <= near:
+            return _near_zero(z, heat, largest, room, out)
     top = z.amax(1, keepdim=True).to(t.dtype)
     least, most = map(float, top.aminmax())
     # of such rows the difference to top, and z / t for one t, are finite or -inf
@@ -112,14 +117,17 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
         usual = usual and 1 / _HUGE < heat < _HUGE and max(-least, most) < _HUGE * heat
     centre = top if usual else _finite(top)
     inexact = _small(top, least, most, heat)
+    share = 0.0 if wants_t else _share(inexact)
     # a glance at one element may tell that a row is wide
-    if bool((top - z[:, :1] <= 2 * _FAR * heat).all()) if wants_t else _many(inexact):
+    if bool((top - z[:, :1] <= 2 * _FAR * heat).all()) if wants_t else share > _MANY:
+        if near and share > 4 * _MANY and (largest := max(most, -float(z.amin()))) <= 2 * near:
+            return _near_zero(z, float(heat), largest, room, out)
         low = z.amin(1, keepdim=True).to(t.dtype)
         least, most = map(float, low.aminmax())
         inexact = inexact & _small(low, least, most, heat)
         # the spread is nan or infinite where anything in the row, or t, is
         spread = float((top - low).max()) / heat if isinstance(heat, float) else float(((top - low) / heat).max())
-        if (wants_t or _most(inexact)) and spread <= 4 * _FAR:
+        if (wants_t or _share(inexact) > _MOST) and spread <= 4 * _FAR:
             # from a centre exponents are smaller, and so are their errors
             centre = z.mean(1, keepdim=True, dtype=t.dtype) if wants_t else torch.lerp(low, top, 0.5)
             reach = float((torch.maximum(top - centre, centre - low) / heat).max()) if wants_t else 0.5 * spread
@@ -143,11 +151,11 @@ def _small(ends: Tensor, least: float, most: float, t: float | Tensor) -> Which:
     return _finite(ends).abs() < _SMALL * t
 
 
-def _near_zero(z: Tensor, t: float, reach: float, room: Tensor, out: Tensor) -> Rows:
-    """By a polynomial for expm1(z / t)."""
+def _near_zero(z: Tensor, t: float, largest: float, room: Tensor, out: Tensor) -> Rows:
+    """By a polynomial in z for expm1(z / t), where |z| <= largest."""
     x = z if z.dtype == room.dtype else room.copy_(z)
     per_t = 1 / t if x.dtype == torch.float64 else _as_float32(1 / t)
-    y = exp_from(1, x, reach, _working(out, room), per_t)
+    y = exp_from(1, x, largest / t, _working(out, room), per_t)
     log_mean, factor = _narrow_sums(y, room, out)
     return log_mean / per_t, x.new_empty(0), factor, False
 
@@ -163,7 +171,7 @@ def _narrow(z: Tensor, centre: Tensor, t: float | Tensor, reach: float, usual: b
 def _narrow_sums(y: Tensor, room: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
     """L and the factor, given expm1. Leaves the weights in `out`."""
     total = exact_sum(_folded(y, room), (1,))
-    sums = torch.log1p(total / y.shape[1]), 1 / (y.shape[1] + total)
+    sums = torch.log1p(total / y.shape[1]), (y.shape[1] + total).to(y.dtype).reciprocal()
     torch.add(y, 1.0, out=out)  # not before: a row of one is its own sum
     return sums
 
@@ -215,10 +223,12 @@ def _wide(
     log_mean = torch.log(total / (z.shape[1] * power(origin).double()))
     if e is not out:
         out.copy_(e)
-    if _most(inexact):
+    if _share(inexact) > _MOST:
         centre, heat, inexact = _finite(top), t, False
         log_mean, falling = _carefully(torch.sub(z, centre, out=room).div_(t), wants_t, alike=True)
-    factor = 1 / total if usual else torch.where(total == 0, 0.0, 1 / total)
+    factor = total.to(e.dtype).reciprocal()
+    if not usual:
+        factor = torch.where(total == 0, 0.0, factor)
     return torch.minimum(centre + heat * log_mean, top), falling, factor, inexact
 
 
@@ -264,9 +274,9 @@ def _repair(value: Tensor, falling: Tensor, bad: Tensor, z: Tensor, t: Tensor) -
     if not len(which):
         return
     inner = z.shape[2]
-    rows = z[which, :, 0] if inner == 1 else z[which // inner, :, which % inner]
+    rows = z.select(2, 0).index_select(0, which) if inner == 1 else z[which // inner, :, which % inner]
     heat = t.view(1, 1).double() if t.numel() == 1 else t.expand_as(bad).reshape(-1, 1)[which].double()
-    if not falling.numel() and bool((_finite(rows).abs().amax(1, keepdim=True) >= _SMALL * heat).all()):
+    if not falling.numel() and bool((_finite(rows.amin(1, keepdim=True)) <= -_SMALL * heat).all()):
         return  # it was only their maximum that is small
     rows = rows.double()
     top = _finite(rows.amax(1, keepdim=True))
@@ -292,14 +302,8 @@ def _joined(parts: list[Tensor] | tuple[Tensor, ...]) -> Tensor:
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def _many(rows: Which) -> bool:
-    """Whether so many rows are True that to find them again in float64 costs much."""
-    return 50 * int(rows.sum()) > rows.numel() if isinstance(rows, Tensor) else rows
-
-
-def _most(rows: Which) -> bool:
-    """Whether so many rows are True that picking them out would cost more than treating all alike."""
-    return 4 * int(rows.sum()) > rows.numel() if isinstance(rows, Tensor) else rows
+def _share(rows: Which) -> float:
+    return int(rows.count_nonzero()) / rows.numel() if isinstance(rows, Tensor) else float(rows)
 
 
 def _largest(x: Tensor) -> float:
