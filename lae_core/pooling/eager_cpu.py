@@ -24,8 +24,9 @@ PART = 2**20
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
 _HUGE = 1e30  # what is larger may overflow when it is divided
 # shares of rows:
-_MANY = 0.02  # to find more again in float64 costs much
-_MOST = 0.25  # to pick out more costs more than to treat all alike
+_MANY = 0.02  # to look whether these are to be found again costs much
+_SOME = 0.08  # to find more again in float64 costs more than a polynomial for all
+_MOST = 0.25  # to do more of them twice costs more than what the first time saved
 # in units of t:
 _SMALL = 0.33  # where max|z| is smaller, the error of an exponential shows
 _FAR = 2.0  # a polynomial that reaches further is long, and less exact
@@ -119,23 +120,88 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
     inexact = _small(top, least, most, heat)
     share = 0.0 if wants_t else _share(inexact)
     # a glance at one element may tell that a row is wide
-    if bool((top - z[:, :1] <= 2 * _FAR * heat).all()) if wants_t else share > _MANY:
-        if near and share > 4 * _MANY and (largest := max(most, -float(z.amin()))) <= 2 * near:
+    if _share(top - z[:, :1] > _FAR * heat) < 0.5 if wants_t else share > _MANY:
+        if near and share > _SOME and (largest := max(most, -float(z.amin()))) <= 2 * near:
             return _near_zero(z, float(heat), largest, room, out)
         low = z.amin(1, keepdim=True).to(t.dtype)
         least, most = map(float, low.aminmax())
-        inexact = inexact & _small(low, least, most, heat)
-        # the spread is nan or infinite where anything in the row, or t, is
-        spread = float((top - low).max()) / heat if isinstance(heat, float) else float(((top - low) / heat).max())
-        if (wants_t or _share(inexact) > _MOST) and spread <= 4 * _FAR:
-            # from a centre exponents are smaller, and so are their errors
-            centre = z.mean(1, keepdim=True, dtype=t.dtype) if wants_t else torch.lerp(low, top, 0.5)
-            reach = float((torch.maximum(top - centre, centre - low) / heat).max()) if wants_t else 0.5 * spread
-            if wants_t and reach <= _FAR:
-                return _narrow_with_t(z, centre, heat, reach, usual, room, out)
-            if not wants_t and reach <= 0.5 * _FAR:
-                return _narrow(z, centre, heat, reach, usual, room, out)
-    return _wide(z, centre, top, heat, inexact, usual, wants_t, room, out)
+        inexact = inexact & _small(low, least, most, heat) & (low < top)  # the value of a constant row is exact
+        if wants_t or _share(inexact) > _SOME:
+            middle, reach = _reach(z, low, top, heat, wants_t)
+            far = ~(reach <= _limit(wants_t))  # also where anything in the row, or t, is nan or infinite
+            if (share := _share(far)) < _MOST:
+                reach = reach.masked_fill(far, 0.0) if share else reach
+                found = _by_polynomial(z, middle, reach, heat, usual, wants_t, room, out)
+                return _far_rows_again(found, far, z, heat, usual, wants_t, out) if share else found
+    found = _wide(z, centre, top, heat, inexact, usual, wants_t, room, out)
+    return _close_rows_again(found, z, heat, usual, wants_t, out) if _share(found[3]) > _SOME else found
+
+
+def _limit(wants_t: bool) -> float:
+    return _FAR if wants_t else 0.5 * _FAR
+
+
+def _reach(z: Tensor, low: Tensor, top: Tensor, t: float | Tensor, wants_t: bool) -> tuple[Tensor, Tensor]:
+    """The middle of each row, and how far it reaches from there. Exponents from there are smaller, and so are their errors."""
+    middle = z.mean(1, keepdim=True, dtype=top.dtype) if wants_t else torch.lerp(low, top, 0.5)
+    return middle, torch.maximum(top - middle, middle - low) / t
+
+
+def _by_polynomial(
+    z: Tensor, middle: Tensor, reach: Tensor, t: float | Tensor, usual: bool, wants_t: bool, room: Tensor, out: Tensor
+) -> Rows:
+    way = _narrow_with_t if wants_t else _narrow
+    return way(z, middle, t, float(reach.max()), usual, room, out)
+
+
+def _far_rows_again(
+    found: Rows, far: Tensor, z: Tensor, t: float | Tensor, usual: bool, wants_t: bool, out: Tensor
+) -> Rows:
+    """What was found by a polynomial, but for the rows that are too wide for it: these by exponentials."""
+    which, rows, top, heat = _picked(far, z, t, found[2].dtype)
+    room, weights = torch.empty_like(rows, dtype=top.dtype), torch.empty_like(rows)
+    again = _wide(rows, top if usual else _finite(top), top, heat, False, usual, wants_t, room, weights)
+    _put_back(found, out, which, again, weights)
+    bad = torch.zeros_like(far)
+    bad.view(-1)[which] = again[3].flatten() if isinstance(again[3], Tensor) else again[3]
+    return *found[:3], bad
+
+
+def _close_rows_again(found: Rows, z: Tensor, t: float | Tensor, usual: bool, wants_t: bool, out: Tensor) -> Rows:
+    """What was found by exponentials, but for the rows of which these are not exact enough: by a polynomial if they are narrow."""
+    bad = found[3] if isinstance(found[3], Tensor) else torch.full_like(found[0], found[3], dtype=torch.bool)
+    which, rows, top, heat = _picked(bad, z, t, found[2].dtype)
+    middle, reach = _reach(rows, rows.amin(1, keepdim=True).to(top.dtype), top, heat, wants_t)
+    close = (reach <= _limit(wants_t)).flatten()
+    if not bool(close.any()):
+        return found
+    which, rows, middle, reach = which[close], rows[close], middle[close], reach[close]
+    heat = heat[close] if isinstance(heat, Tensor) else heat
+    room, weights = torch.empty_like(rows, dtype=top.dtype), torch.empty_like(rows)
+    again = _by_polynomial(rows, middle, reach, heat, usual, wants_t, room, weights)
+    _put_back(found, out, which, again, weights)
+    bad.view(-1)[which] = False
+    return *found[:3], bad
+
+
+def _picked(
+    mask: Tensor, z: Tensor, t: float | Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor, float | Tensor]:
+    """Where the mask is True; those rows, one after another; their maxima; and their temperatures, or the one of all."""
+    which = mask.flatten().nonzero().squeeze(1)
+    rows = _rows(z, which).unsqueeze(2)
+    heat = t.expand_as(mask).reshape(-1, 1, 1)[which] if isinstance(t, Tensor) else t
+    return which, rows, rows.amax(1, keepdim=True).to(dtype), heat
+
+
+def _put_back(found: Rows, out: Tensor, which: Tensor, again: Rows, weights: Tensor) -> None:
+    for whole, some in zip(found[:3], again[:3], strict=True):
+        if whole.numel():
+            whole.view(-1)[which] = some.flatten().to(whole.dtype)
+    if (inner := out.shape[2]) == 1:
+        out.index_copy_(0, which, weights)
+    else:
+        out[which // inner, :, which % inner] = weights.squeeze(2)
 
 
 def _small(ends: Tensor, least: float, most: float, t: float | Tensor) -> Which:
@@ -218,14 +284,12 @@ def _wide(
     if wants_t:
         log_mean, mean_u = torch.log(total / z.shape[1]), sum_u / total
         falling = mean_u - log_mean
-        inexact = ~(24 * falling >= 1 + log_mean.abs() + mean_u.abs()) | inexact
+        cancels = ~(24 * falling >= 1 + log_mean.abs() + mean_u.abs())
+        inexact = (cancels | inexact) & (sum_u != 0)  # of a constant row they are exact
     # against the exponential of the centre as it is: so like values give that value, and LAE is never above the maximum
     log_mean = torch.log(total / (z.shape[1] * power(origin).double()))
     if e is not out:
         out.copy_(e)
-    if _share(inexact) > _MOST:
-        centre, heat, inexact = _finite(top), t, False
-        log_mean, falling = _carefully(torch.sub(z, centre, out=room).div_(t), wants_t, alike=True)
     factor = total.to(e.dtype).reciprocal()
     if not usual:
         factor = torch.where(total == 0, 0.0, factor)
@@ -273,8 +337,7 @@ def _repair(value: Tensor, falling: Tensor, bad: Tensor, z: Tensor, t: Tensor) -
     which = bad.flatten().nonzero().squeeze(1)
     if not len(which):
         return
-    inner = z.shape[2]
-    rows = z.select(2, 0).index_select(0, which) if inner == 1 else z[which // inner, :, which % inner]
+    rows = _rows(z, which)
     heat = t.view(1, 1).double() if t.numel() == 1 else t.expand_as(bad).reshape(-1, 1)[which].double()
     if not falling.numel() and bool((_finite(rows.amin(1, keepdim=True)) <= -_SMALL * heat).all()):
         return  # it was only their maximum that is small
@@ -285,6 +348,11 @@ def _repair(value: Tensor, falling: Tensor, bad: Tensor, z: Tensor, t: Tensor) -
     value.view(-1)[which] = (top + heat * log_mean).squeeze(1).to(value.dtype)
     if falling.numel():
         falling.view(-1)[which] = fall.squeeze(1).to(falling.dtype)
+
+
+def _rows(z: Tensor, which: Tensor) -> Tensor:
+    inner = z.shape[2]
+    return z.select(2, 0).index_select(0, which) if inner == 1 else z[which // inner, :, which % inner]
 
 
 def _carefully(u: Tensor, wants_t: bool, alike: bool) -> tuple[Tensor, Tensor]:

@@ -168,6 +168,35 @@ def test_layouts_agree(t):
                 torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("wide", [0.03, 0.15, 0.6, 1.0])
+def test_rows_of_all_kinds_together_are_what_they_are_alone(wide, each, trained, layout):
+    """Most rows narrow or most rows wide, beside some of zeros, nan and inf: which way suits a row does not hang on the others."""
+    z = randn(20, 64, 6, 6, dtype=torch.float32)
+    z *= torch.where(torch.arange(20 * 64) % 100 < 100 * wide, 40.0, 0.8).view(20, 64, 1, 1)[:, torch.randperm(64)]
+    z[0, :9], z[1, 1, 2], z[2, 2, 3], z[3, 3, 4], z[4, 4] = 0.0, math.nan, math.inf, -math.inf, -math.inf
+    heat = torch.full((20, 64) if each else (), 8.0)
+
+    def results(z, heat):
+        z, heat = z.detach().requires_grad_(), heat.clone().requires_grad_(trained)
+        value = logavgexp(z, heat, dim=(2, 3))
+        usual = value.isfinite()
+        grads = torch.autograd.grad(value[usual].sum(), (z, heat) if each and trained else (z,))
+        return value, grads[0] * usual[:, :, None, None], *grads[1:]
+
+    together = results(z.to(memory_format=layout), heat)
+    alone = [
+        results(z[i : i + 1, j : j + 1], heat[i : i + 1, j : j + 1] if each else heat)
+        for i in range(5)
+        for j in range(64)
+    ]
+    for a, b in zip(together, zip(*alone, strict=True), strict=True):
+        b = torch.cat([x.flatten() for x in b]).view(a[:5].shape)
+        torch.testing.assert_close(a[:5], b, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_autocast_leaves_the_precision_alone(dtype):
     z = randn(4, 64, dtype=dtype).requires_grad_()
