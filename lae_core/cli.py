@@ -24,6 +24,13 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op.add_argument("--threads", type=int, nargs="+", default=[1], metavar="N", help="torch threads (default 1)")
     op.add_argument("--t", type=float, nargs="+", default=[1.0], metavar="T", help="temperatures (default 1)")
     op.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16", "float64"])
+    op.add_argument(
+        "--values",
+        nargs="+",
+        default=["normal"],
+        choices=["normal", "features"],
+        help="what to pool: normal values (default), or such as are behind a rectifier",
+    )
     op.add_argument("--rounds", type=int, default=15, help="interleaved rounds; the best of them counts (default 15)")
     op.add_argument("--eager", action="store_true", help="leave out compiled code, which takes minutes to compile")
     op.add_argument("--quick", action="store_true", help="one shape, float32, eager only")

@@ -76,19 +76,26 @@ class Case:
     temperature: str  # fixed or trained
     t: float
     threads: int
+    values: str  # normal, or features: as behind a rectifier
 
     def input(self) -> Tensor:
         generator = torch.Generator().manual_seed(0)
-        z = torch.randn(self.shape, generator=generator).to(getattr(torch, self.dtype))
+        z = torch.randn(self.shape, generator=generator)
+        if self.values == "features":  # channels differ in scale, and in two maps of five nothing was found
+            batch, channels = self.shape[:2]
+            z = z.relu() * torch.randn(1, channels, 1, 1, generator=generator).exp()
+            z = z * (torch.rand(batch, channels, 1, 1, generator=generator) > 0.4)
+        z = z.to(getattr(torch, self.dtype))
         layout = torch.channels_last if self.layout == "channels_last" else torch.contiguous_format
         return z.to(memory_format=layout).requires_grad_()
 
 
 def cases(args: argparse.Namespace) -> Iterator[Case]:
-    for threads, t, dtype in itertools.product(args.threads, args.t, ["float32"] if args.quick else args.dtypes):
+    dtypes = ["float32"] if args.quick else args.dtypes
+    for values, threads, t, dtype in itertools.product(args.values, args.threads, args.t, dtypes):
         for layout in ("contiguous",) if args.quick else ("contiguous", "channels_last"):
             for temperature, shape in itertools.product(("fixed", "trained"), SHAPES[:1] if args.quick else SHAPES):
-                yield Case(shape, layout, dtype, temperature, t, threads)
+                yield Case(shape, layout, dtype, temperature, t, threads, values)
 
 
 def measure(case: Case, rounds: int, compiled: bool) -> dict:
@@ -216,7 +223,8 @@ def _row(result: dict) -> str:
     fastest = min(both[name] for name in PEERS)
     shape = "x".join(map(str, result["shape"]))
     cells = [
-        f"{shape:14} {result['layout']:13} {result['dtype']:8} {result['threads']} {result['t']:<4g} {result['temperature']:7}"
+        f"{shape:14} {result['layout']:13} {result['dtype']:8} {result['values']:8} {result['threads']} {result['t']:<4g} "
+        f"{result['temperature']:7}"
     ]
     cells += [f"{result['forward'][n] / mean['forward']:5.1f} {both[n] / mean['both']:5.1f}" for n in ("lae", *PEERS)]
     cells += [f"{fastest / both['lae']:6.2f}x", f"{result['kept']['lae'] / 2**20:6.1f}"]
@@ -234,7 +242,10 @@ def main(args: argparse.Namespace) -> int:
     )
     print("MiB that lae keeps for backward; the speed-up of lae compiled over the fastest eager peer")
     names = "  ".join(f"{name[:11]:>11}" for name in ("lae", *PEERS))
-    print(f"{'shape':14} {'layout':13} {'dtype':8} # {'t':4} {'is':7}  {names}   faster    kept  compiled", flush=True)
+    print(
+        f"{'shape':14} {'layout':13} {'dtype':8} {'values':8} # {'t':4} {'is':7}  {names}   faster    kept  compiled",
+        flush=True,
+    )
     report: dict = {"provenance": where, "rounds": args.rounds, "cases": []}
     earlier = _earlier(args.json, where)
     for case in cases(args):
