@@ -38,7 +38,7 @@ def load(file: str | Path) -> tuple[pd.DataFrame, dict]:
             rows.append(
                 {
                     "shape": "×".join(map(str, case["shape"])),
-                    **{key: case[key] for key in ("layout", "dtype", "temperature", "t", "threads")},
+                    **{key: case[key] for key in ("layout", "dtype", "temperature", "t", "threads", "values")},
                     "pool": name,
                     "forward": case["forward"][name] / case["forward"]["mean"],
                     "both": case["both"][name] / case["both"]["mean"],
@@ -50,7 +50,7 @@ def load(file: str | Path) -> tuple[pd.DataFrame, dict]:
 
 def speedups(frame: pd.DataFrame) -> pd.DataFrame:
     """For each case, how many times faster than the fastest eager peer ours is, forward + backward, eager and compiled."""
-    keys = ["dtype", "layout", "shape", "threads", "t", "temperature"]
+    keys = ["dtype", "layout", "shape", "threads", "t", "temperature", "values"]
     wide = frame.pivot_table(index=keys, columns="pool", values="both", sort=False)
     peers = [pool for pool in wide if pool not in ("mean", "lae") and not pool.endswith(", compiled")]
     fastest = wide[peers].min(axis=1)

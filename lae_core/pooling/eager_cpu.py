@@ -1,8 +1,8 @@
 """The cheapest exact form, chosen by looking at the data: for a CPU, outside of compilation and tracing.
 
 On a CPU a new tensor of the input's size costs as much as several passes over one that stays in the cache. So the rows are
-taken in parts that do, and each is done in place: by a short polynomial where t is large against the spread of every row,
-else by exponentials. The few rows that need more care are found again in float64.
+taken in parts that do, and each is done in place: by a short polynomial where t is large against the spread of most rows,
+else by exponentials. The rows that this does not suit are done again the other way, and those that neither suits in float64.
 
 Inside, z is (outer, n, inner): rows go along the middle. They lie along memory where inner is 1, else side by side.
 """
@@ -24,11 +24,11 @@ PART = 2**20
 _VECTOR = 16  # neighbours in memory that a CPU may treat as one
 _HUGE = 1e30  # what is larger may overflow when it is divided
 # shares of rows:
-_MANY = 0.02  # to look whether these are to be found again costs much
-_SOME = 0.08  # to find more again in float64 costs more than a polynomial for all
-_MOST = 0.25  # to do more of them twice costs more than what the first time saved
+_MANY = 0.02  # to find more again in float64 costs much
+_MOST = 0.3  # to do more again costs more than to do all another way
 # in units of t:
 _SMALL = 0.33  # where max|z| is smaller, the error of an exponential shows
+_TIGHT = 0.9  # of a row that reaches less far from its mean, -dLAE/dt by exponentials is a difference of like numbers
 _FAR = 2.0  # a polynomial that reaches further is long, and less exact
 _NEAR = 0.5  # where max|z| is smaller, a polynomial in z itself is short; up to twice that, shorter than repairs
 
@@ -121,20 +121,23 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
     share = 0.0 if wants_t else _share(inexact)
     # a glance at one element may tell that a row is wide
     if _share(top - z[:, :1] > _FAR * heat) < 0.5 if wants_t else share > _MANY:
-        if near and share > _SOME and (largest := max(most, -float(z.amin()))) <= 2 * near:
+        if near and share > 0.5 * _MOST and (largest := max(most, -float(z.amin()))) <= 2 * near:
             return _near_zero(z, float(heat), largest, room, out)
         low = z.amin(1, keepdim=True).to(t.dtype)
         least, most = map(float, low.aminmax())
         inexact = inexact & _small(low, least, most, heat) & (low < top)  # the value of a constant row is exact
-        if wants_t or _share(inexact) > _SOME:
+        if wants_t or _share(inexact) > _MOST:
             middle, reach = _reach(z, low, top, heat, wants_t)
             far = ~(reach <= _limit(wants_t))  # also where anything in the row, or t, is nan or infinite
-            if (share := _share(far)) < _MOST:
+            share = _share(far)
+            if _share((reach < _TIGHT) & (low < top) if wants_t else inexact) > _MOST + share:
                 reach = reach.masked_fill(far, 0.0) if share else reach
                 found = _by_polynomial(z, middle, reach, heat, usual, wants_t, room, out)
                 return _far_rows_again(found, far, z, heat, usual, wants_t, out) if share else found
+            if wants_t:
+                centre = torch.where((reach <= 8 * _FAR) & (low < top), middle, centre)
     found = _wide(z, centre, top, heat, inexact, usual, wants_t, room, out)
-    return _close_rows_again(found, z, heat, usual, wants_t, out) if _share(found[3]) > _SOME else found
+    return _close_rows_again(found, z, heat, usual, wants_t) if _share(found[3]) > _MANY else found
 
 
 def _limit(wants_t: bool) -> float:
@@ -161,26 +164,30 @@ def _far_rows_again(
     which, rows, top, heat = _picked(far, z, t, found[2].dtype)
     room, weights = torch.empty_like(rows, dtype=top.dtype), torch.empty_like(rows)
     again = _wide(rows, top if usual else _finite(top), top, heat, False, usual, wants_t, room, weights)
-    _put_back(found, out, which, again, weights)
+    _put_back(found[:3], which, again[:3])
+    if (inner := out.shape[2]) == 1:
+        out.index_copy_(0, which, weights)
+    else:
+        out[which // inner, :, which % inner] = weights.squeeze(2)
     bad = torch.zeros_like(far)
     bad.view(-1)[which] = again[3].flatten() if isinstance(again[3], Tensor) else again[3]
     return *found[:3], bad
 
 
-def _close_rows_again(found: Rows, z: Tensor, t: float | Tensor, usual: bool, wants_t: bool, out: Tensor) -> Rows:
-    """What was found by exponentials, but for the rows of which these are not exact enough: by a polynomial if they are narrow."""
+def _close_rows_again(found: Rows, z: Tensor, t: float | Tensor, usual: bool, wants_t: bool) -> Rows:
+    """What was found by exponentials, but for the rows of which only the weights are exact: by a polynomial if they are narrow."""
     bad = found[3] if isinstance(found[3], Tensor) else torch.full_like(found[0], found[3], dtype=torch.bool)
     which, rows, top, heat = _picked(bad, z, t, found[2].dtype)
     middle, reach = _reach(rows, rows.amin(1, keepdim=True).to(top.dtype), top, heat, wants_t)
     close = (reach <= _limit(wants_t)).flatten()
-    if not bool(close.any()):
-        return found
-    which, rows, middle, reach = which[close], rows[close], middle[close], reach[close]
-    heat = heat[close] if isinstance(heat, Tensor) else heat
-    room, weights = torch.empty_like(rows, dtype=top.dtype), torch.empty_like(rows)
-    again = _by_polynomial(rows, middle, reach, heat, usual, wants_t, room, weights)
-    _put_back(found, out, which, again, weights)
-    bad.view(-1)[which] = False
+    if not bool(close.all()):
+        which, rows, middle, reach = which[close], rows[close], middle[close], reach[close]
+        heat = heat[close] if isinstance(heat, Tensor) else heat
+    if len(which):
+        room, unused = torch.empty_like(rows, dtype=top.dtype), torch.empty_like(rows)
+        again = _by_polynomial(rows, middle, reach, heat, usual, wants_t, room, unused)
+        _put_back(found[:2], which, again[:2])
+        bad.view(-1)[which] = False
     return *found[:3], bad
 
 
@@ -194,14 +201,10 @@ def _picked(
     return which, rows, rows.amax(1, keepdim=True).to(dtype), heat
 
 
-def _put_back(found: Rows, out: Tensor, which: Tensor, again: Rows, weights: Tensor) -> None:
-    for whole, some in zip(found[:3], again[:3], strict=True):
+def _put_back(wholes: tuple[Tensor, ...], which: Tensor, rows: tuple[Tensor, ...]) -> None:
+    for whole, some in zip(wholes, rows, strict=True):
         if whole.numel():
             whole.view(-1)[which] = some.flatten().to(whole.dtype)
-    if (inner := out.shape[2]) == 1:
-        out.index_copy_(0, which, weights)
-    else:
-        out[which // inner, :, which % inner] = weights.squeeze(2)
 
 
 def _small(ends: Tensor, least: float, most: float, t: float | Tensor) -> Which:
@@ -285,7 +288,7 @@ def _wide(
         log_mean, mean_u = torch.log(total / z.shape[1]), sum_u / total
         falling = mean_u - log_mean
         cancels = ~(24 * falling >= 1 + log_mean.abs() + mean_u.abs())
-        inexact = (cancels | inexact) & (sum_u != 0)  # of a constant row they are exact
+        inexact = (cancels | inexact) & ((sum_u != 0) | (centre != top))  # of a constant row both are exact
     # against the exponential of the centre as it is: so like values give that value, and LAE is never above the maximum
     log_mean = torch.log(total / (z.shape[1] * power(origin).double()))
     if e is not out:

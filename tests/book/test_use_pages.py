@@ -9,6 +9,7 @@ import pytest
 from lae_core.book import use_pages
 
 SHAPES = [[2, 4, 8, 8], [2, 4, 16, 16]]
+OTHERS = ({"threads": 2}, {"t": 32.0}, {"dtype": "bfloat16"}, {"values": "features"})
 
 
 def case(shape: list[int], temperature: str, lae: float, **changes) -> dict:
@@ -16,14 +17,14 @@ def case(shape: list[int], temperature: str, lae: float, **changes) -> dict:
     seconds = {"mean": 1.0, "lae": lae, "lae, compiled": lae / 2, "logsumexp": 9.0}
     facts = {"shape": shape, "layout": "contiguous", "dtype": "float32", "temperature": temperature, "t": 1.0}
     times = {"forward": seconds, "both": seconds, "kept": {"mean": 0, "lae": size, "logsumexp": 2 * size}}
-    return facts | {"threads": 1} | times | changes
+    return facts | {"threads": 1, "values": "normal"} | times | changes
 
 
 @pytest.fixture
 def recorded(tmp_path):
     cases = [case(SHAPES[0], "fixed", 2.0), case(SHAPES[1], "fixed", 3.04), case(SHAPES[0], "trained", 4.0)]
     # none of these belongs into the table
-    cases += [case(SHAPES[0], "fixed", 77.0, **other) for other in ({"threads": 2}, {"t": 32.0}, {"dtype": "bfloat16"})]
+    cases += [case(SHAPES[0], "fixed", 77.0, **other) for other in OTHERS]
     report = {"cases": cases, "provenance": {"cpu": "A CPU", "versions": {"torch": "9.9"}}, "rounds": 3}
 
     def write(**more):

@@ -7,14 +7,14 @@ bounds):
 
                 value  weight  d log t
     bound         4      8       64
-    float64      2.64   2.66    8.38
-    float32      1.66   3.14   12.42
+    float64      2.64   3.13   21.02
+    float32      1.66   4.98   12.42
     bfloat16     0.50   1.21    0.49
     float16      0.49   1.37    0.49
 
 Of float32 rows whose values are nearly all the same, as behind a rectifier, a wider search against float64 found at worst:
 
-    looking      3.5    4.8    41
+    looking      3.5    5.0    41
     plain        3.9    4.3     6
     compiled     3.7    7.0    15
 """

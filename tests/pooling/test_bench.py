@@ -5,6 +5,8 @@ import math
 
 import pandas as pd
 import pytest
+import torch
+from torch import nn
 
 from lae_core import cli
 from lae_core.bench import operator
@@ -24,6 +26,8 @@ def test_it_measures_every_contender_and_writes_json(tmp_path, monkeypatch, caps
         assert all(0 < seconds < math.inf for kind in ("forward", "both") for seconds in case[kind].values())
         size = 2 * 8 * 4 * 4 * (4 if case["dtype"] == "float32" else 2)
         assert size <= case["kept"]["lae"] < 2 * size, "exp(u) is kept, and little else"
+    for case in report["cases"]:
+        assert case["values"] == "normal"
     assert cli.main(["bench", "operator", "--eager", "--t", "1", "--rounds", "1", "--json", str(file)]) == 0
     assert len(json.loads(file.read_text())["cases"]) == len(report["cases"]), (
         "measured again, a case takes its own place"
@@ -32,6 +36,21 @@ def test_it_measures_every_contender_and_writes_json(tmp_path, monkeypatch, caps
     assert (frame[frame["pool"] == "mean"]["both"] == 1).all() and rest["provenance"]["cpu"]
     assert len(speed.speedups(frame)) == len(report["cases"])
     assert len(speed.ratio_figure(frame).axes) == 2
+
+
+def test_a_pool_is_timed_within_a_network():
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2))
+    seconds = operator._seconds_within(network[1])
+    for steps in (1, 2):
+        network(torch.randn(2, 3, 8, 8)).sum().backward()
+        assert len(seconds) == 2 * steps, "forward and backward"
+    assert all(0 < s < 60 for s in seconds)
+
+
+def test_features_are_rectified_and_some_maps_are_zero():
+    z = operator.Case((8, 64, 7, 7), "contiguous", "float32", "fixed", 1.0, 1, "features").input()
+    empty = (z == 0).all(-1).all(-1).float().mean()
+    assert (z >= 0).all() and 0.3 < empty < 0.5
 
 
 def test_aims_are_counted_case_by_case():
@@ -55,4 +74,4 @@ def test_help_is_enough_to_go_on(capsys):
     with pytest.raises(SystemExit):
         cli.main(["bench", "operator", "--help"])
     text = capsys.readouterr().out
-    assert all(option in text for option in ("--threads", "--t ", "--eager", "--json", "--resnet50"))
+    assert all(option in text for option in ("--threads", "--t ", "--eager", "--json", "--resnet50", "--values"))
