@@ -134,8 +134,8 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
                 reach = reach.masked_fill(far, 0.0) if share else reach
                 found = _by_polynomial(z, middle, reach, heat, usual, wants_t, room, out)
                 return _far_rows_again(found, far, z, heat, usual, wants_t, out) if share else found
-            if wants_t:
-                centre = torch.where((reach <= 8 * _FAR) & (low < top), middle, centre)
+            if wants_t and z.dtype == t.dtype:  # an exponential from there may be too large for float16
+                centre = torch.where((reach <= 4 * _FAR) & (low < top), middle, centre)
     found = _wide(z, centre, top, heat, inexact, usual, wants_t, room, out)
     return _close_rows_again(found, z, heat, usual, wants_t) if _share(found[3]) > _MANY else found
 

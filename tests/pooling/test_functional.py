@@ -363,12 +363,13 @@ def test_a_batch_of_gradients_is_what_they_are_one_by_one(trained):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("t", [0.3, 1.0, 4.0, 100.0])
+@pytest.mark.parametrize("t", [0.3, 1.0, 2.0, 4.0, 100.0])
 @pytest.mark.parametrize("trained", [False, True])
 def test_half_types_agree_with_float32_where_some_rows_need_care(dtype, t, trained):
-    """Many rows of which a few are narrow: both are in one part of the batch, and each takes its own way."""
+    """Many rows of which a few are narrow, or have an outlier: all in one part of the batch, and each takes its own way."""
     scale = torch.where(torch.arange(512) % 40 == 0, 0.01, 1.0).view(-1, 1, 1)
     z = (torch.randn(8, 512, 8, 8) * scale).to(dtype)
+    z[:, 1::40, 0, 0] = 12 * t
     found = []
     for x in (z, z.float()):
         x, heat = x.requires_grad_(), torch.tensor(t, requires_grad=trained)
