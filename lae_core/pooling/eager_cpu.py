@@ -28,7 +28,9 @@ _MANY = 0.02  # to find more again in float64 costs much
 _MOST = 0.3  # to do more again costs more than to do all another way
 # in units of t:
 _SMALL = 0.33  # where max|z| is smaller, the error of an exponential shows
-_TIGHT = 0.9  # of a row that reaches less far from its mean, -dLAE/dt by exponentials is a difference of like numbers
+# times sqrt(log n), as the maximum of n values is that far out:
+_TIGHT = 0.42  # of a row that reaches less far from its mean, -dLAE/dt by exponentials is a difference of like numbers
+_LOOSE = 1.1  # of a row that reaches further, it is not, even if the exponents are large
 _FAR = 2.0  # a polynomial that reaches further is long, and less exact
 _NEAR = 0.5  # where max|z| is smaller, a polynomial in z itself is short; up to twice that, shorter than repairs
 
@@ -119,8 +121,9 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
     centre = top if usual else _finite(top)
     inexact = _small(top, least, most, heat)
     share = 0.0 if wants_t else _share(inexact)
+    outlying = math.sqrt(math.log(z.shape[1]))
     # a glance at one element may tell that a row is wide
-    if _share(top - z[:, :1] > _FAR * heat) < 0.5 if wants_t else share > _MANY:
+    if _share(top - z[:, :1] > _LOOSE * outlying * heat) < 0.5 if wants_t else share > _MANY:
         if near and share > 0.5 * _MOST and (largest := max(most, -float(z.amin()))) <= 2 * near:
             return _near_zero(z, float(heat), largest, room, out)
         low = z.amin(1, keepdim=True).to(t.dtype)
@@ -130,14 +133,15 @@ def _part(z: Tensor, t: Tensor, wants_t: bool, room: Tensor, out: Tensor) -> Row
             middle, reach = _reach(z, low, top, heat, wants_t)
             far = ~(reach <= _limit(wants_t))  # also where anything in the row, or t, is nan or infinite
             share = _share(far)
-            if _share((reach < _TIGHT) & (low < top) if wants_t else inexact) > _MOST + share:
+            tight = (reach < _TIGHT * outlying) & (low < top) if wants_t else inexact
+            if _share(tight) > _MOST + share:
                 reach = reach.masked_fill(far, 0.0) if share else reach
                 found = _by_polynomial(z, middle, reach, heat, usual, wants_t, room, out)
                 return _far_rows_again(found, far, z, heat, usual, wants_t, out) if share else found
             if wants_t and z.dtype == t.dtype:  # an exponential from there may be too large for float16
                 centre = torch.where((reach <= 4 * _FAR) & (low < top), middle, centre)
     found = _wide(z, centre, top, heat, inexact, usual, wants_t, room, out)
-    return _close_rows_again(found, z, heat, usual, wants_t) if _share(found[3]) > _MANY else found
+    return _inexact_rows_again(found, z, heat, usual, wants_t) if _share(found[3]) > _MANY else found
 
 
 def _limit(wants_t: bool) -> float:
@@ -174,20 +178,24 @@ def _far_rows_again(
     return *found[:3], bad
 
 
-def _close_rows_again(found: Rows, z: Tensor, t: float | Tensor, usual: bool, wants_t: bool) -> Rows:
+def _inexact_rows_again(found: Rows, z: Tensor, t: float | Tensor, usual: bool, wants_t: bool) -> Rows:
     """What was found by exponentials, but for the rows of which only the weights are exact: by a polynomial if they are narrow."""
     bad = found[3] if isinstance(found[3], Tensor) else torch.full_like(found[0], found[3], dtype=torch.bool)
     which, rows, top, heat = _picked(bad, z, t, found[2].dtype)
     middle, reach = _reach(rows, rows.amin(1, keepdim=True).to(top.dtype), top, heat, wants_t)
     close = (reach <= _limit(wants_t)).flatten()
-    if not bool(close.all()):
-        which, rows, middle, reach = which[close], rows[close], middle[close], reach[close]
-        heat = heat[close] if isinstance(heat, Tensor) else heat
-    if len(which):
-        room, unused = torch.empty_like(rows, dtype=top.dtype), torch.empty_like(rows)
-        again = _by_polynomial(rows, middle, reach, heat, usual, wants_t, room, unused)
-        _put_back(found[:2], which, again[:2])
-        bad.view(-1)[which] = False
+    done = close
+    if bool(close.any()):
+        heats = heat[close] if isinstance(heat, Tensor) else heat
+        room, unused = torch.empty_like(rows[close], dtype=top.dtype), torch.empty_like(rows[close])
+        again = _by_polynomial(rows[close], middle[close], reach[close], heats, usual, wants_t, room, unused)
+        _put_back(found[:2], which[close], again[:2])
+    if _share(far := ~close) * len(which) > _MANY * bad.numel():
+        heats, top = heat[far] if isinstance(heat, Tensor) else heat, _finite(top[far])
+        log_mean, falling = _carefully((rows[far].to(top.dtype) - top).div_(heats), wants_t, alike=True)
+        _put_back(found[:2], which[far], (top + heats * log_mean, falling))
+        done = torch.ones_like(close)
+    bad.view(-1)[which[done]] = False
     return *found[:3], bad
 
 
