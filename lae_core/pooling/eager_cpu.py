@@ -28,11 +28,11 @@ _MANY = 0.02  # to find more again in float64 costs much
 _MOST = 0.3  # to do more again costs more than to do all another way
 # in units of t:
 _SMALL = 0.33  # where max|z| is smaller, the error of an exponential shows
-# times sqrt(log n), as the maximum of n values is that far out:
-_TIGHT = 0.42  # of a row that reaches less far from its mean, -dLAE/dt by exponentials is a difference of like numbers
-_LOOSE = 1.1  # of a row that reaches further, it is not, even if the exponents are large
 _FAR = 2.0  # a polynomial that reaches further is long, and less exact
 _NEAR = 0.5  # where max|z| is smaller, a polynomial in z itself is short; up to twice that, shorter than repairs
+# in units of t sqrt(log n), as about so far out is the maximum of n values:
+_TIGHT = 0.42  # of a row that reaches less far from its mean, -dLAE/dt by exponentials is a difference of like numbers
+_LOOSE = 1.1  # of a row that reaches further it is none, even if the exponents are taken from the maximum
 
 
 def by_looking(z: Tensor, t: Tensor, dims: tuple[int, ...], wants_t: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -186,9 +186,9 @@ def _inexact_rows_again(found: Rows, z: Tensor, t: float | Tensor, usual: bool, 
     close = (reach <= _limit(wants_t)).flatten()
     done = close
     if bool(close.any()):
-        heats = heat[close] if isinstance(heat, Tensor) else heat
-        room, unused = torch.empty_like(rows[close], dtype=top.dtype), torch.empty_like(rows[close])
-        again = _by_polynomial(rows[close], middle[close], reach[close], heats, usual, wants_t, room, unused)
+        narrow, heats = rows[close], heat[close] if isinstance(heat, Tensor) else heat
+        room, unused = torch.empty_like(narrow, dtype=top.dtype), torch.empty_like(narrow)
+        again = _by_polynomial(narrow, middle[close], reach[close], heats, usual, wants_t, room, unused)
         _put_back(found[:2], which[close], again[:2])
     if _share(far := ~close) * len(which) > _MANY * bad.numel():
         heats, top = heat[far] if isinstance(heat, Tensor) else heat, _finite(top[far])

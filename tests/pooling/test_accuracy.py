@@ -307,6 +307,17 @@ def test_error_of_rows_that_are_nearly_alike(way, layout, monkeypatch):
             assert worst[0] <= VALUE and worst[1] <= WEIGHT and worst[2] <= D_LOG_T, case
 
 
+@pytest.mark.parametrize("layout", [along, side_by_side])
+@pytest.mark.parametrize("each", [False, True])
+def test_error_of_long_rows_with_an_outlier(layout, each):
+    """They reach too far for a polynomial, and the gradient to t is small against the terms of which it is the difference."""
+    torch.manual_seed(0)
+    z = 0.05 * torch.randn(64, 3000)
+    z[:, 7] = torch.linspace(2.5, 4.0, 64)
+    worst = errors(functools.partial(layout, logavgexp), z, 1.0, True, each)
+    assert worst[0] <= VALUE and worst[1] <= WEIGHT and worst[2] <= D_LOG_T, worst
+
+
 @pytest.mark.parametrize("n", [2, 7, 49])
 @pytest.mark.parametrize("looking", [True, False])
 def test_error_of_such_rows_in_float64(n, looking, monkeypatch):
