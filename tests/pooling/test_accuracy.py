@@ -7,8 +7,8 @@ bounds):
 
                 value  weight  d log t
     bound         4      8       64
-    float64      2.64   3.13   21.02
-    float32      1.66   4.98   12.42
+    float64      2.64   2.66   21.02
+    float32      1.66   3.14   12.42
     bfloat16     0.50   1.21    0.49
     float16      0.49   1.37    0.49
 
