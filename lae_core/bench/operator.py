@@ -167,6 +167,7 @@ def resnet50_step(rounds: int, batch: int = 8) -> dict:
 
     from lae_core.pooling import swap_global_pool
 
+    rounds = max(rounds, 2)  # or there are no quartiles
     images, labels = torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
     # one network whose pool is exchanged: two would lie elsewhere in memory
     model, lae = resnet50(), "lae(t0=4, train=one)"

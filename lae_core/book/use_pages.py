@@ -43,9 +43,7 @@ def write(stage: Stage) -> None:
 def cost(recorded: Path) -> str:
     """Time and memory of each pool as multiples of the mean's time and the input's size, over the shapes recorded."""
     frame, report = speed.load(recorded)
-    part = frame.query(
-        "dtype == 'float32' and layout == 'contiguous' and threads == 1 and t == 1 and values == 'normal'"
-    )
+    part = speed.plainest(frame, "float32")
     if part.empty:
         raise ValueError(
             f"{recorded} has no case in float32 at t = 1 on one thread; `lae bench operator` measures them"

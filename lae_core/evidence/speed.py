@@ -48,6 +48,11 @@ def load(file: str | Path) -> tuple[pd.DataFrame, dict]:
     return pd.DataFrame(rows), report
 
 
+def plainest(frame: pd.DataFrame, dtype: str) -> pd.DataFrame:
+    """The cases at t = 1 on one thread, with contiguous inputs of normal values."""
+    return frame.query("dtype == @dtype and layout == 'contiguous' and threads == 1 and t == 1 and values == 'normal'")
+
+
 def speedups(frame: pd.DataFrame) -> pd.DataFrame:
     """For each case, how many times faster than the fastest eager peer ours is, forward + backward, eager and compiled."""
     keys = ["dtype", "layout", "shape", "threads", "t", "temperature", "values"]

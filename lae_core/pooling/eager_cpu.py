@@ -184,18 +184,17 @@ def _inexact_rows_again(found: Rows, z: Tensor, t: float | Tensor, usual: bool, 
     which, rows, top, heat = _picked(bad, z, t, found[2].dtype)
     middle, reach = _reach(rows, rows.amin(1, keepdim=True).to(top.dtype), top, heat, wants_t)
     close = (reach <= _limit(wants_t)).flatten()
-    done = close
+    far = ~close
+    bad.view(-1)[which] = far
     if bool(close.any()):
         narrow, heats = rows[close], heat[close] if isinstance(heat, Tensor) else heat
         room, unused = torch.empty_like(narrow, dtype=top.dtype), torch.empty_like(narrow)
         again = _by_polynomial(narrow, middle[close], reach[close], heats, usual, wants_t, room, unused)
         _put_back(found[:2], which[close], again[:2])
-    if _share(far := ~close) * len(which) > _MANY * bad.numel():
-        heats, top = heat[far] if isinstance(heat, Tensor) else heat, _finite(top[far])
-        log_mean, falling = _carefully((rows[far].to(top.dtype) - top).div_(heats), wants_t, alike=True)
-        _put_back(found[:2], which[far], (top + heats * log_mean, falling))
-        done = torch.ones_like(close)
-    bad.view(-1)[which[done]] = False
+    if int(far.count_nonzero()) > _MANY * bad.numel():
+        heats = heat[far] if isinstance(heat, Tensor) else heat
+        _with_care(found[:2], which[far], rows[far].to(top.dtype), heats, alike=True)
+        bad.view(-1)[which] = False
     return *found[:3], bad
 
 
@@ -345,20 +344,19 @@ def _folded(x: Tensor, room: Tensor) -> Tensor:
 
 def _repair(value: Tensor, falling: Tensor, bad: Tensor, z: Tensor, t: Tensor) -> None:
     """Bad rows found again, in float64."""
-    which = bad.flatten().nonzero().squeeze(1)
+    which, rows, _, heat = _picked(bad, z, float(t) if t.numel() == 1 else t, torch.float64)
     if not len(which):
         return
-    rows = _rows(z, which)
-    heat = t.view(1, 1).double() if t.numel() == 1 else t.expand_as(bad).reshape(-1, 1)[which].double()
     if not falling.numel() and bool((_finite(rows.amin(1, keepdim=True)) <= -_SMALL * heat).all()):
         return  # it was only their maximum that is small
-    rows = rows.double()
+    _with_care((value, falling), which, rows.double(), heat, alike=z.dtype == torch.float64)
+
+
+def _with_care(found: tuple[Tensor, ...], which: Tensor, rows: Tensor, t: float | Tensor, alike: bool) -> None:
+    """LAE, and -dLAE/dt where that is asked for, of those rows again."""
     top = _finite(rows.amax(1, keepdim=True))
-    u = (rows - top).div_(heat)
-    log_mean, fall = _carefully(u, falling.numel() > 0, alike=z.dtype == torch.float64)
-    value.view(-1)[which] = (top + heat * log_mean).squeeze(1).to(value.dtype)
-    if falling.numel():
-        falling.view(-1)[which] = fall.squeeze(1).to(falling.dtype)
+    log_mean, falling = _carefully((rows - top).div_(t), found[1].numel() > 0, alike)
+    _put_back(found, which, (top + t * log_mean, falling))
 
 
 def _rows(z: Tensor, which: Tensor) -> Tensor:

@@ -26,7 +26,6 @@ def test_it_measures_every_contender_and_writes_json(tmp_path, monkeypatch, caps
         assert all(0 < seconds < math.inf for kind in ("forward", "both") for seconds in case[kind].values())
         size = 2 * 8 * 4 * 4 * (4 if case["dtype"] == "float32" else 2)
         assert size <= case["kept"]["lae"] < 2 * size, "exp(u) is kept, and little else"
-    for case in report["cases"]:
         assert case["values"] == "normal"
     assert cli.main(["bench", "operator", "--eager", "--t", "1", "--rounds", "1", "--json", str(file)]) == 0
     assert len(json.loads(file.read_text())["cases"]) == len(report["cases"]), (
