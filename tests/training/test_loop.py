@@ -135,7 +135,7 @@ def test_the_other_networks_and_recipes_run(change):
     [
         ({"recipe": RECIPE + 1}, "recipe"),
         ({"precision": "fp16", "device": "cpu"}, "precision = 'fp16'"),
-        ({"subset": 20}, "batch = 32 will not do: there are 20"),
+        ({"subset": 20}, "batch = 32 is invalid; expected at most the 20"),
     ],
 )
 def test_what_cannot_run_is_refused_before_it_starts(change, says):
