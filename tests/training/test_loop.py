@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from same_record import outcome
 
 from lae_core.training import checkpoint, loop
 from lae_core.training.config import RECIPE, RunConfig
@@ -16,11 +17,6 @@ SMALL = RunConfig(
     depth=8, width=0.5, pool="lae(t0=4, train=channel)", data="digits", augment="flip-crop", epochs=2, batch=32,
     subset=160, eval_subset=60, lr=0.1,
 )  # fmt: skip
-
-
-def outcome(record: dict) -> str:
-    """All of a record that two runs must share, as text: equal text is equal bits."""
-    return json.dumps({k: v for k, v in record.items() if k not in ("times", "provenance")}, sort_keys=True)
 
 
 @pytest.fixture(autouse=True)

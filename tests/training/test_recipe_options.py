@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from same_record import outcome
 from torch import nn
 from torch.nn import functional as F
 
@@ -9,7 +10,6 @@ from lae_core.models.whiten import whiten_first_convolution
 from lae_core.pooling import make_pool
 from lae_core.training import augment, loop, network
 from lae_core.training.config import RunConfig
-from tests.training.test_loop import outcome
 
 SPEED = RunConfig(
     network="speed", depth=8, width=0.125, data="digits", subset=128, eval_subset=60, epochs=2, batch=32,
