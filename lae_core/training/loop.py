@@ -197,13 +197,19 @@ class Session:
         self.facts = network.measure(self.network, config.image_size)
         self.model: Any = self.fabric.setup_module(self.network.to(memory_format=torch.channels_last))
         self.optimiser: Any = self.fabric.setup_optimizers(optim.optimiser(self.network, config))
-        self.draws, self.view = augment.trainer(
-            config.augment, self.split.train, config.image_size, config.crop_scale, config.pad, config.pad_mode
-        )
+        self.draws, self.view = self._views(config.image_size)
+        self.early_view = self.view
+        if config.early_size is not None and config.augment == "resize-crop":
+            # made small at once; the views of the other kinds are made at their full size, then resized
+            _, self.early_view = self._views(config.early_size)
         self.coins = torch.rand(len(self.split.train), generator=torch.Generator().manual_seed(config.seed)) < 0.5
         mine = self.split.valid_index[self.fabric.global_rank :: self.fabric.world_size]
         self.valid = evaluate.views(config, self.split, config.image_size, mine)
         self.wanted = self.split.valid.labels[mine.to(self.device)]
+
+    def _views(self, size: int) -> tuple[int, Callable[[Tensor, Tensor], Tensor]]:
+        config = self.config
+        return augment.trainer(config.augment, self.split.train, size, config.crop_scale, config.pad, config.pad_mode)
 
     def reduce(self, totals: Tensor, how: str) -> list[float]:
         """The processes' sum or mean."""
@@ -274,8 +280,9 @@ class Session:
     def _accumulate(self, rows: Tensor, uniforms: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Add the gradient of some pictures of a batch; their part of its mean loss and of its share of errors."""
         config, spec = self.config, self.split.spec
-        x = augment.normalise(self.view(rows, uniforms), spec.mean, spec.std)
-        if size != config.image_size:
+        view = self.view if size == config.image_size else self.early_view
+        x = augment.normalise(view(rows, uniforms), spec.mean, spec.std)
+        if x.shape[-1] != size:
             x = F.interpolate(x, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
         logits = self.model(x).float()
         share = config.batch // self.fabric.world_size

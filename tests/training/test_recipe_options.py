@@ -99,8 +99,9 @@ def test_alternating_flips_show_each_picture_both_ways_in_two_epochs():
     assert 0.3 < torch.stack([session.coins[row].float() for row in seen[0]]).mean() < 0.7
 
 
-def test_early_pictures_are_small_and_late_ones_are_not():
-    session = loop.Session(SPEED.replace(early_size=24, early_share=0.75))
+@pytest.mark.parametrize("changes", [{}, {"augment": "resize-crop", "pad": 4, "pad_mode": "zero"}])
+def test_early_pictures_are_small_and_late_ones_are_not(changes):
+    session = loop.Session(SPEED.replace(early_size=24, early_share=0.75, **changes))
     sizes: list[int] = []
     session.network.register_forward_pre_hook(lambda module, inputs: sizes.append(inputs[0].shape[-1]))
     for number in range(2):
