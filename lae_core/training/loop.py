@@ -104,8 +104,9 @@ class _State:
     status: str = "running"
     train_seconds: list[float] = field(default_factory=list)
     valid_seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)  # of this process, per epoch with its validation
     part: dict[str, Any] | None = None  # of the epoch under way
-    part_seconds: float = 0.0
+    part_seconds: tuple[float, float] = (0.0, 0.0)  # by the clock, and of CPU time
 
 
 def _train_in_process(fabric: Fabric, config: dict[str, Any], *rest: Any) -> dict[str, Any]:
@@ -121,27 +122,28 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
     session = Session(config, fabric)
     state = _resume(folder, session)
     while state.epoch < config.epochs and state.status == "running":
-        start = saved = time.perf_counter()
-        before = state.part_seconds
+        start, cpu = time.perf_counter() - state.part_seconds[0], time.process_time() - state.part_seconds[1]
+        saved = time.perf_counter()
 
-        def keep_part(part: _Part, start: float = start, before: float = before) -> None:
+        def keep_part(part: _Part, start: float = start, cpu: float = cpu) -> None:
             nonlocal saved
             if folder is None or time.perf_counter() - saved < CHECKPOINT_SECONDS:
                 return
-            state.part, state.part_seconds = vars(part), before + time.perf_counter() - start
+            state.part, state.part_seconds = vars(part), (time.perf_counter() - start, time.process_time() - cpu)
             _keep(folder, session, state)
             saved = time.perf_counter()
 
         part = None if state.part is None else _Part(**state.part)
         row = session.epoch(state.epoch, part, keep_part if config.processes == 1 else None)
         state.epoch += 1
-        state.train_seconds.append(before + time.perf_counter() - start)
-        state.part, state.part_seconds = None, 0.0
+        state.train_seconds.append(time.perf_counter() - start)
+        state.part, state.part_seconds = None, (0.0, 0.0)
         last = state.epoch == config.epochs
         if row["train_loss"] is not None and (last or state.epoch % config.eval_every == 0):
             start = time.perf_counter()
             row |= session.validate()
             state.valid_seconds.append(time.perf_counter() - start)
+        state.cpu_seconds.append(time.process_time() - cpu)
         row["temperatures"] = evaluate.temperatures(session.network)
         state.rows.append(row)
         if row["train_loss"] is None or row.get("valid_loss", 0.0) is None:
@@ -172,6 +174,7 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
         "times": {
             "train": state.train_seconds,
             "validation": state.valid_seconds,
+            "cpu": state.cpu_seconds,
             "total": sum(state.train_seconds) + sum(state.valid_seconds),
             "last_start": time.perf_counter() - began,
         },
