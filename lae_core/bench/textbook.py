@@ -76,9 +76,12 @@ class PILPictures(Dataset):
         return self.transform(Image.fromarray(self.images[index])), int(self.labels[index])
 
 
-def train_transform(augment: str, mean: tuple[float, ...], std: tuple[float, ...]) -> Callable:
-    """Torchvision's pipeline, a picture at a time."""
-    steps: list[Callable] = [transforms.RandomCrop(32, padding=4), transforms.RandomHorizontalFlip()]
+def train_transform(
+    augment: str, mean: tuple[float, ...], std: tuple[float, ...], pad: int = 4, pad_mode: str = "zero"
+) -> Callable:
+    """Torchvision's pipeline, one picture at a time."""
+    fill = "constant" if pad_mode == "zero" else pad_mode
+    steps: list[Callable] = [transforms.RandomCrop(32, pad, padding_mode=fill), transforms.RandomHorizontalFlip()]
     if augment == "autoaugment":
         steps.append(transforms.AutoAugment(transforms.AutoAugmentPolicy.CIFAR10))
     return transforms.Compose([*steps, transforms.ToTensor(), transforms.Normalize(mean, std)])
@@ -86,7 +89,7 @@ def train_transform(augment: str, mean: tuple[float, ...], std: tuple[float, ...
 
 @dataclass
 class Textbook:
-    """The recipe of a run of ours, in the textbook's way."""
+    """The recipe of a run of ours, in the textbook's way: of a network that `make` builds, by SGD."""
 
     train: tuple[np.ndarray, np.ndarray]
     test: tuple[np.ndarray, np.ndarray]
@@ -99,14 +102,17 @@ class Textbook:
     momentum: float
     weight_decay: float
     rate: Callable[[float], float]
-    blocks: int
-    width: float
+    make: Callable[[], nn.Module]
     seed: int
+    precision: str = "fp32"
+    pad: int = 4
+    pad_mode: str = "zero"
 
     def start(self) -> None:
         torch.manual_seed(self.seed)
-        self.model = ResNet(self.blocks, self.width)
-        data = PILPictures(*self.train, train_transform(self.augment, self.mean, self.std))
+        self.model = self.make()
+        transform = train_transform(self.augment, self.mean, self.std, self.pad, self.pad_mode)
+        data = PILPictures(*self.train, transform)
         self.loader = DataLoader(data, self.batch, shuffle=True, drop_last=True)
         self.optimiser = torch.optim.SGD(
             self.model.parameters(), self.lr, self.momentum, weight_decay=self.weight_decay
@@ -120,7 +126,8 @@ class Textbook:
         self.model.train()
         for x, y in self.loader:
             self.optimiser.zero_grad()
-            loss = nn.functional.cross_entropy(self.model(x), y)
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bf16"):
+                loss = nn.functional.cross_entropy(self.model(x), y)
             loss.backward()
             self.optimiser.step()
             self.scheduler.step()

@@ -1,7 +1,8 @@
 """`lae bench training`: our loop and our augmentation against plain PyTorch, torchvision and timm, on one thread.
 
-Contenders take turns in one process and the best of many rounds counts. Times are CPU time of this thread, which other
-programs on the machine disturb least. With `--accuracy` the networks are trained and their accuracies compared.
+Each recipe's loop is timed against its own network in a textbook's loop. Contenders take turns in one process and the
+best of many rounds counts. Times are CPU time of this thread, which other programs on the machine disturb least. With
+`--accuracy` networks are trained and their accuracies compared.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from torch import Tensor, nn
 from torchvision import transforms
 
 from lae_core.bench.textbook import PILPictures, ResNet, Textbook, train_transform
-from lae_core.training import augment, data, loop, optim
+from lae_core.training import augment, data, loop, network, optim
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
 from lae_core.training.provenance import provenance
+from lae_core.training.recipes import RECIPES, recipe
 
 WRN8 = RunConfig(depth=8, width=1, pool="avg", batch=128, lr=0.2, weight_decay=5e-4, decay_norm=True, device="cpu")
 
@@ -77,11 +79,14 @@ def network_alone(session: loop.Session) -> Callable[[], None]:
         augment.whole(split.train, torch.arange(len(split.train)), 32)[:batch], split.spec.mean, split.spec.std
     )
     y = split.train.labels[:batch]
+    size = session.config.micro_batch or batch
 
     def steps() -> None:
+        session.model.train()
         for _ in range(len(split.train_index) // batch):
             session.optimiser.zero_grad()
-            nn.functional.cross_entropy(session.model(x), y).backward()
+            for part, wanted in zip(x.split(size), y.split(size), strict=True):
+                session.fabric.backward(nn.functional.cross_entropy(session.model(part), wanted))
             session.optimiser.step()
 
     return steps
@@ -92,7 +97,8 @@ def _arrays(pictures: data.Pictures, index: Tensor) -> tuple[np.ndarray, np.ndar
     return pictures.uniform[index].numpy(), pictures.labels[index].numpy()
 
 
-def textbook_for(config: RunConfig, split: data.Split) -> Textbook:
+def textbook_for(config: RunConfig, split: data.Split, make: Callable[[], nn.Module] | None = None) -> Textbook:
+    """The textbook's program for a config: with its own residual network, or the one that `make` builds."""
     return Textbook(
         train=_arrays(split.train, split.train_index),
         test=_arrays(split.valid, split.valid_index),
@@ -105,9 +111,11 @@ def textbook_for(config: RunConfig, split: data.Split) -> Textbook:
         momentum=config.momentum,
         weight_decay=config.weight_decay,
         rate=optim.schedule(config),
-        blocks=(config.depth - 2) // 6,
-        width=config.width,
+        make=make or (lambda: ResNet((config.depth - 2) // 6, config.width)),
         seed=config.seed,
+        precision=config.precision,
+        pad=config.pad,
+        pad_mode=config.pad_mode,
     )
 
 
@@ -123,7 +131,7 @@ def _timm(book: Textbook) -> Callable[[], None]:
         dataset, (3, 32, 32), book.batch, is_training=True, use_prefetcher=False, num_workers=0,
         auto_augment="original", mean=book.mean, std=book.std, persistent_workers=False, scale=(0.35, 1),
     )  # fmt: skip
-    model = ResNet(book.blocks, book.width)
+    model = book.make()
     optimiser = create_optimizer_v2(
         model, "momentum", lr=book.lr, momentum=book.momentum, weight_decay=book.weight_decay
     )
@@ -132,33 +140,53 @@ def _timm(book: Textbook) -> Callable[[], None]:
         model.train()
         for x, y in loader:
             optimiser.zero_grad()
-            nn.functional.cross_entropy(model(x), y).backward()
+            with torch.autocast("cpu", torch.bfloat16, enabled=book.precision == "bf16"):
+                loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
             optimiser.step()
 
     return epoch
 
 
-def bench_loop(name: str, pictures: int, rounds: int) -> dict[str, Any]:
-    """Pictures a second, end to end, of the same network, batch and augmentation."""
-    config = WRN8.replace(data=name, subset=pictures, eval_subset=100, epochs=1)
+def gemm_peak(precision: str, rounds: int, side: int = 1024) -> float:
+    """FLOP per second of one thread in the product of two square matrices, which nothing that trains exceeds."""
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    a, b = torch.randn(2, side, side).to(dtype)
+    seconds = best_of({"product": lambda: [a @ b for _ in range(4)]}, rounds)["product"]
+    return 4 * 2 * side**3 / seconds
+
+
+def bench_recipe(name: str, data_name: str, pictures: int, rounds: int, augmentation: str) -> dict[str, Any]:
+    """Pictures per CPU-second of a recipe's loop at its full picture size, against its network in other programs."""
+    config = recipe(name, data=data_name, early_size=None, augment=augmentation, eval_subset=100, epochs=1)
+    batch = min(config.batch, pictures)
+    smaller = {"batch": batch, "micro_batch": None if batch <= (config.micro_batch or 0) else config.micro_batch}
+    config = config.replace(subset=pictures // batch * batch, **smaller)
     session = loop.Session(config)
-    book = textbook_for(config, session.split)
+    book = textbook_for(config, session.split, lambda: network.build(config))
     book.start()
     contenders = {
         "ours": lambda: session.epoch(0),
         "plain PyTorch": book.epoch,
-        "timm": _timm(book),
         "network alone": network_alone(session),
     }
+    if augmentation == "autoaugment":
+        contenders["timm"] = _timm(book)
     best = best_of(contenders, rounds)
-    done = pictures // config.batch * config.batch
+    done = len(session.split.train_index)
     rates = {contender: done / seconds for contender, seconds in best.items()}
+    work = 3 * session.facts["flops"]  # forward, and twice that backward
+    peak = gemm_peak(config.precision, rounds)
     return {
-        "network": "WRN-8, 16-32-64",
+        "recipe": name,
+        "augment": augmentation,
+        "precision": config.precision,
         "batch": config.batch,
         "pictures_per_second": rates,
-        "ratio": {peer: rates["ours"] / rates[peer] for peer in ("plain PyTorch", "timm")},
+        "ratio": {peer: rates["ours"] / rates[peer] for peer in ("plain PyTorch", "timm") if peer in rates},
         "not_network": 1 - rates["ours"] / rates["network alone"],
+        "gemm_peak": peak,
+        "share_of_peak": rates["ours"] * work / peak,
     }
 
 
@@ -183,16 +211,18 @@ def bench_accuracy(name: str, seeds: int, epochs: int, subset: int | None, augme
 
 def _show(result: dict[str, Any]) -> None:
     if "augmentation" in result:
-        print("augmentation, µs a picture (one thread)")
+        print("augmentation, µs per picture (one thread)")
         for row in result["augmentation"]:
             us = f"ours {row['ours']:8.1f}   torchvision {row['torchvision']:8.1f}"
             print(f"  {row['view']:<14} {us}   {row['ratio']:.1f}×")
-        of = result["loop"]
-        print(f"loop, pictures a second ({of['network']}, batch {of['batch']}, AutoAugment, one thread)")
-        for name, rate in of["pictures_per_second"].items():
-            ratio = f"   ours {of['ratio'][name]:.2f}×" if name in of["ratio"] else ""
-            print(f"  {name:<14} {rate:8.0f}{ratio}")
-        print(f"  share of our loop that is not the network: {100 * of['not_network']:.1f} %")
+        print("loop, pictures per CPU-second (one thread)")
+        for of in result["recipes"]:
+            peers = ", ".join(f"{ratio:.2f}× {peer}" for peer, ratio in of["ratio"].items())
+            print(
+                f"  {of['recipe']:<10} {of['augment']:<12} {of['precision']}  {of['pictures_per_second']['ours']:6.0f}"
+                f"   {peers}   {100 * of['share_of_peak']:.0f} % of the GEMM peak,"
+                f" {100 * of['not_network']:.0f} % not network"
+            )
     for name, of in result.get("accuracy", {}).items():
         print(f"accuracy, {name}: {json.dumps(of['accuracy'])}")
         if "difference" in of:
@@ -209,12 +239,17 @@ def main(args: argparse.Namespace) -> int:
         print(f"lae bench training: {error}")
         return 2
     if pictures.uniform is None or pictures.uniform.shape[-1] != 32:
-        print(f"lae bench training: --data {args.data} will not do: give cifar10, cifar100 or digits (32 px)")
+        print(f"lae bench training: --data = {args.data!r} is invalid; expected cifar10, cifar100 or digits (32 px)")
         return 2
     result: dict[str, Any] = {"data": DATASETS[args.data].title}
     if not args.accuracy_only:
         result["augmentation"] = bench_augmentation(pictures, args.rounds)
-        result["loop"] = bench_loop(args.data, args.pictures, args.rounds)
+        result["recipes"] = [
+            bench_recipe(name, args.data, args.pictures, args.rounds, augmentation)
+            for name in RECIPES
+            if RECIPES[name].image_size == 32
+            for augmentation in (RECIPES[name].augment, "autoaugment")
+        ]
     if args.accuracy or args.accuracy_only:
         several = bench_accuracy(args.data, args.seeds, args.epochs, args.subset, "autoaugment")
         result["accuracy"] = {f"{args.seeds} seeds": several}

@@ -15,7 +15,7 @@ class Norm(nn.BatchNorm2d):
     """Batch normalisation with a trained bias, no trained scale, and statistics that follow within a few steps."""
 
     def __init__(self, channels: int) -> None:
-        super().__init__(channels, eps=1e-12, momentum=0.4)
+        super().__init__(channels, momentum=0.4)
         self.weight.requires_grad_(False)
 
 

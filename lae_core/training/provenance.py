@@ -24,6 +24,7 @@ def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
         "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": cpu(),
+        "bf16": has_bf16(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
@@ -57,6 +58,12 @@ def cpu() -> str:
     except OSError:
         return platform.processor() or platform.machine()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def has_bf16() -> bool:
+    """Whether the processor multiplies bfloat16 in hardware; without, it is many times slower than float32."""
+    capable = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return any(capable.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def _version(package: str) -> str | None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-import torch
-
 from lae_core.training.config import RunConfig
+from lae_core.training.provenance import has_bf16
 
 # A plain convolutional network with Muon, after Keller Jordan's airbench: 49 positions for the global pool.
 _SPEED = RunConfig(
@@ -26,6 +25,7 @@ _SPEED = RunConfig(
     flip="alternate",
     early_size=24,
     label_smoothing=0.2,
+    batch=1000,
     micro_batch=500,
     loss="sum",
     optimiser="muon",
@@ -62,20 +62,16 @@ _MXRESNET = RunConfig(
 )
 
 RECIPES: dict[str, RunConfig] = {
-    "minute": _SPEED.replace(width=0.25, epochs=4, batch=1000),
-    "ten": _SPEED.replace(width=0.5, epochs=8, batch=1000),
-    "half-hour": _SPEED.replace(width=0.75, epochs=14, batch=1000),
+    "minute": _SPEED.replace(width=0.25, epochs=4),
+    "ten": _SPEED.replace(width=0.5, epochs=8),
+    "half-hour": _SPEED.replace(width=0.75, epochs=14),
     "quarter": _MXRESNET.replace(epochs=10),
 }
 
 
 def fast_precision() -> str:
-    """The precision that this CPU trains fastest in: bf16 where it multiplies that in hardware, else fp32.
-
-    Without such hardware bf16 is many times slower than fp32.
-    """
-    capable = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return "bf16" if any(capable.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16")) else "fp32"
+    """The precision that this CPU trains fastest in."""
+    return "bf16" if has_bf16() else "fp32"
 
 
 def recipe(name: str, **changes: Any) -> RunConfig:

@@ -36,11 +36,15 @@ def test_bench_runs_and_writes_what_it_found(tmp_path, capsys):
     result = json.loads(file.read_text())
     assert [row["view"] for row in result["augmentation"]] == ["autoaugment", "resize-crop"]
     assert all(row["ratio"] == pytest.approx(row["torchvision"] / row["ours"]) for row in result["augmentation"])
-    assert set(result["loop"]["ratio"]) == {"plain PyTorch", "timm"}
+    assert [(of["recipe"], of["augment"]) for of in result["recipes"]] == [
+        (name, view) for name in ("minute", "ten", "half-hour") for view in ("flip-crop", "autoaugment")
+    ]
+    assert set(result["recipes"][1]["ratio"]) == {"plain PyTorch", "timm"}
+    assert all(0 < of["share_of_peak"] < 1 for of in result["recipes"])
     several = result["accuracy"]["2 seeds"]
     assert len(several["accuracy"]["ours"]) == 2 and several["standard_error"] >= 0
     assert result["provenance"]["cpu"]
-    assert "pictures a second" in capsys.readouterr().out
+    assert "pictures per CPU-second" in capsys.readouterr().out
 
 
 def test_bench_names_the_command_when_data_are_missing(tmp_path, monkeypatch, capsys):
