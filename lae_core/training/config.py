@@ -40,12 +40,17 @@ _ACTS_ONLY_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
     "survival": ("network", ("pyramidnet",)),
     "attention": ("network", ("mxresnet",)),
     "stem_stride": ("network", ("mxresnet",)),
+    "valid_crop": ("augment", ("resize-crop",)),
+    "fill": ("augment", ("autoaugment",)),
+    "cutout": ("augment", ("flip-crop", "autoaugment")),
     "crop_scale": ("augment", ("resize-crop",)),
     "ramp_up": ("schedule", ("ramp",)),
     "milestones": ("schedule", ("step",)),
     "lr_decay": ("schedule", ("step",)),
     "flat": ("schedule", ("flat-cosine",)),
     "beta2": ("optimiser", ("ranger",)),
+    "lookahead_steps": ("optimiser", ("ranger",)),
+    "lookahead_alpha": ("optimiser", ("ranger",)),
     "eps": ("optimiser", ("ranger",)),
 }
 
@@ -81,6 +86,9 @@ class RunConfig:
     eval_subset: int | None = None  # validate on this many images, the same in every run; all by default
     eval_every: int = 1  # epochs between validations; the last epoch is always validated
     input_sizes: tuple[int, ...] = ()  # at the end, accuracy at these sizes: zoom, crop + zero pad, crop + noise pad
+    valid_crop: float = 0.875  # share of the shorter side that is validated on, in the middle (resize-crop)
+    fill: int = 0  # grey value of what AutoAugment moves in from outside of the picture
+    cutout: int = 0  # side of a square of mean colour put at random over each training picture; 0 for none
     augment: str = "autoaugment"  # none, flip-crop, autoaugment (with flip-crop), resize-crop (with flip)
     crop_scale: float = 0.35  # smallest share of the picture in a resize-crop
     label_smoothing: float = 0.0
@@ -97,8 +105,11 @@ class RunConfig:
     momentum: float = 0.9  # ranger: beta1
     beta2: float = 0.99  # ranger; the paper's "alpha"
     eps: float = 1e-6  # ranger
+    lookahead_steps: int = 6  # ranger: steps between two updates of the slow weights
+    lookahead_alpha: float = 0.5  # ranger: how far the slow weights go towards the fast ones
     weight_decay: float = 4e-4
     decay_norm: bool = False  # decay normalisation weights and biases too; temperatures and mixing never decay
+    decay_slopes: bool = False  # decay the slopes of PReLUs, where decay_norm does not
     temperature_lr: float = 1.0  # learning-rate factor of the pools' own parameters
     # execution
     seed: int = 0
@@ -149,6 +160,13 @@ class RunConfig:
                 "an integer of at least 1, or None for all",
             )
         check("fold", self.fold is None or self.fold >= 0, "an integer of at least 0, or None for the official split")
+        check("fill", 0 <= self.fill <= 255, "a grey value from 0 to 255")
+        check("cutout", 0 <= self.cutout <= self.image_size, "a side from 0 to image_size pixels")
+        check("lookahead_steps", self.lookahead_steps >= 1, "an integer of at least 1")
+        for name in ("valid_crop", "lookahead_alpha"):
+            check(name, 0 < getattr(self, name) <= 1, "a number above 0, at most 1")
+        slopes = self.network in ("wrn", "pyramidnet") and self.last_activation == "prelu" and not self.decay_norm
+        check("decay_slopes", not self.decay_slopes or slopes, "False without PReLUs, and where decay_norm decays them")
         check("seed", 0 <= self.seed < 2**32, "an integer from 0 to 2**32 - 1")
         check("image_size", self.image_size >= 8, "at least 8 pixels")
         check("input_sizes", all(s >= 8 for s in self.input_sizes), "sizes of at least 8 pixels")

@@ -165,10 +165,14 @@ class Session:
         self.facts = network.measure(self.network, config.image_size)
         self.model: Any = self.fabric.setup_module(self.network.to(memory_format=torch.channels_last))
         self.optimiser: Any = self.fabric.setup_optimizers(optim.optimiser(self.network, config))
-        self.draws, self.view = augment.trainer(config.augment, self.split.train, config.image_size, config.crop_scale)
+        self.draws, self.view = augment.trainer(
+            config.augment, self.split.train, config.image_size, config.crop_scale, fill=config.fill
+        )
         mine = self.split.valid_index[self.fabric.global_rank :: self.fabric.world_size]
         self.valid = evaluate.views(config, self.split, config.image_size, mine)
         self.wanted = self.split.valid.labels[mine.to(self.device)]
+        if config.cutout:
+            self.draws, self.view = augment.with_cutout(self.draws, self.view, config.cutout, self.split.spec.mean)
 
     def reduce(self, totals: Tensor, how: str) -> list[float]:
         """The processes' sum or mean."""
@@ -250,6 +254,7 @@ def _resume(folder: Path | None, session: Session) -> _State:
         return _State()
     session.network.load_state_dict(kept["model"])
     session.optimiser.optimizer.load_state_dict(kept["optimiser"])
+    session.fabric.strategy.precision.load_state_dict(kept.get("precision", {}))
     torch.set_rng_state(kept["rng"]["cpu"])
     if torch.cuda.is_available():
         torch.cuda.set_rng_state_all(kept["rng"]["cuda"])
@@ -261,6 +266,7 @@ def _keep(folder: Path, session: Session, state: _State) -> None:
     content = {
         "model": session.network.state_dict(),
         "optimiser": session.optimiser.optimizer.state_dict(),
+        "precision": session.fabric.strategy.precision.state_dict(),  # the loss scale of fp16
         "rng": {"cpu": torch.get_rng_state(), "cuda": cuda},
         "state": vars(state),
     }

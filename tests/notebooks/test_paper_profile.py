@@ -167,7 +167,8 @@ def test_every_full_network_takes_a_real_step(monkeypatch):
     """The run's own session and epoch, with augmentation, optimiser and schedule; only batch, device and pictures differ."""
     monkeypatch.setattr(loop, "_split", random_pictures)
     for place, config in _full_networks().items():
-        session = loop.Session(config.replace(batch=2, device="cpu"))
+        # half precision with a scaled loss needs a GPU; tests/training/test_loop.py has it on a small network
+        session = loop.Session(config.replace(batch=2, device="cpu", precision="fp32"))
         before = {name: p.detach().clone() for name, p in session.network.named_parameters()}
         row = session.epoch(0)
         assert row["train_loss"] is not None and math.isfinite(row["train_loss"]), place
