@@ -21,15 +21,6 @@ from lae_core.training import network
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
 
-# Draws of the three stages of the random search, per data set and size (main text, section on MXResNet).
-DRAWS = {
-    ("imagewoof", 128): (200, 100, 100),
-    ("imagenette", 128): (100, 100, 100),
-    ("imagewoof", 256): (40, 50, 50),
-    ("imagenette", 256): (40, 50, 50),
-}
-FINALISTS = 7  # five samples and two means, each on five folds
-
 # What hours are counted on, unless a page says otherwise: the card that the paper names, and what it does not say.
 CARD, CARD_TFLOPS, UTILISATION = "Titan Xp", 12.15, 0.35
 TEMPERATURES, MXRESNET_RUNS = 11, 40
@@ -98,13 +89,15 @@ def paper_work(*, temperatures: int, mxresnet_runs: int) -> Iterator[Work]:
             yield Work("N5", f"lattice search, {what}", config, points * lattice["folds"], share=0.8)
     for row in tables()["mxresnet"].frame().itertuples():
         yield Work("E4", "MXResNet-50", mxresnet("avg", row.data, int(row.size)), mxresnet_runs)
-    epochs = searches()["random"]["epochs"]
+    random = searches()["random"]
+    epochs = random["epochs"]
+    last = (random["finalists"] + len(random["means"])) * random["folds"]
     for row in tables()["hyper_mxresnet"].frame().itertuples():
-        runs = sum(DRAWS[row.data, int(row.size)]) + FINALISTS * 5
+        runs = sum(random["samples"][row.data][int(row.size)]) + last
         yield Work(
             "N6", "random search, MXResNet-50", mxresnet("avg", row.data, int(row.size), epochs=epochs), runs, share=0.8
         )
-    for data, size in DRAWS:
+    for data, size in ((data, size) for data, sizes in random["samples"].items() for size in sizes):
         config = mxresnet("avg", data, size, epochs=epochs)
         if size == 128:
             runs = 2 * temperatures * 10

@@ -7,7 +7,22 @@ symbols to the code: a proof about one formula cannot stand beside an operator t
 from collections.abc import Callable, Sequence
 
 import torch
-from sympy import Expr, IndexedBase, Piecewise, Sum, Symbol, diff, exp, expand_log, lambdify, log, simplify, symbols
+from sympy import (
+    Add,
+    Expr,
+    IndexedBase,
+    Piecewise,
+    Sum,
+    Symbol,
+    diff,
+    exp,
+    expand,
+    expand_log,
+    lambdify,
+    log,
+    simplify,
+    symbols,
+)
 
 # The names of the paper. z[i] with i = 1…n is a row of any length.
 t = Symbol("t", positive=True)
@@ -51,9 +66,30 @@ def in_range(expression: Expr) -> Expr:
     return found.args[0][0] if isinstance(found, Piecewise) else found
 
 
+def tidy(expression: Expr) -> Expr:
+    """The same expression with every sum taken apart: one term each, over the index i, constant factors in front.
+
+    sympy leaves a denominator such as Σ exp(zⱼ) inside the sum over i, and takes Σⱼ and Σᵢ for two things.
+    """
+    return expression.replace(lambda part: isinstance(part, Sum) and len(part.limits) == 1, _apart)
+
+
+def _apart(whole: Sum) -> Expr:
+    index, first, last = whole.limits[0]
+    found = []
+    for term in Add.make_args(expand(whole.function)):
+        constant, rest = term.as_independent(index, as_Add=False)
+        name = index if rest.has(Sum) else i  # an inner sum has its own i
+        found.append(constant * Sum(rest.subs(index, name), (name, first, last)).doit())
+    return Add(*found)
+
+
 def same(a: Expr, b: Expr | int = 0) -> bool:
     """Whether sympy can show that a = b. Logarithms are taken apart as of positive numbers, which all of ours are."""
-    return bool(simplify(expand_log(simplify(a - b), force=True)) == 0)
+    apart = tidy(a - b)
+    # each sum is one number from here on; sympy's own treatment of sums stumbles over some quotients of them
+    numbers = {s: Symbol(f"sum{place}", real=True, positive=s.is_positive) for place, s in enumerate(apart.atoms(Sum))}
+    return bool(simplify(expand_log(simplify(apart.xreplace(numbers)), force=True)) == 0)
 
 
 def never_negative(f: Expr, x: Symbol, depth: int = 3) -> bool:

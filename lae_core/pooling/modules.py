@@ -151,19 +151,38 @@ class ContextLAEPool(GlobalPool):
 
 
 class MixedPool(GlobalPool):
-    """alpha max + (1 - alpha) mean, with a trained alpha: one, or one for each channel."""
+    """alpha max + (1 - alpha) mean, with a trained alpha: one, or one for each channel.
+
+    alpha may leave [0, 1]. With `bounded` the module holds its logit, so that it cannot.
+    """
 
     def __init__(
-        self, a0: float = 0.5, channels: int | None = None, flatten: bool = True, dtype: torch.dtype | None = None
+        self,
+        a0: float = 0.5,
+        channels: int | None = None,
+        bounded: bool = False,
+        flatten: bool = True,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(flatten, dtype)
-        self.alpha = nn.Parameter(torch.full((() if channels is None else (channels,)), float(a0)))
+        if bounded and not 0 < a0 < 1:
+            raise ValueError(f"a0 = {a0} is invalid; expected a number between 0 and 1 where alpha is bounded")
+        start = torch.full((() if channels is None else (channels,)), float(a0))
+        if bounded:
+            self.logit_alpha = nn.Parameter(start.logit())
+        else:
+            self.alpha = nn.Parameter(start)
+
+    @property
+    def mixing(self) -> Tensor:
+        """alpha, the weight of the maximum."""
+        return self.logit_alpha.sigmoid() if hasattr(self, "logit_alpha") else self.alpha
 
     def pool(self, z: Tensor) -> Tensor:
-        return torch.lerp(z.mean(2), z.amax(2), self.alpha.to(z.dtype))
+        return torch.lerp(z.mean(2), z.amax(2), self.mixing.to(z.dtype))
 
     def describe(self) -> str:
-        a = self.alpha.detach()
+        a = self.mixing.detach()
         return f"alpha={a:.4g}" if a.dim() == 0 else f"alpha={a.min():.4g}..{a.max():.4g} ({len(a)} channels)"
 
 

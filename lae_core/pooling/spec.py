@@ -69,8 +69,12 @@ _POOLS: dict[str, _Pool] = {
         },
     ),
     "mixed": _Pool(
-        lambda spec, channels, **shared: modules.MixedPool(spec["a0"], channels, **shared),
-        {"a0": _Argument(0.5), "train": _Argument("one", ("one", "channel"))},
+        lambda spec, channels, **shared: modules.MixedPool(spec["a0"], channels, spec["bounds"] == "unit", **shared),
+        {
+            "a0": _Argument(0.5),
+            "train": _Argument("one", ("one", "channel")),
+            "bounds": _Argument("no", ("no", "unit")),
+        },
     ),
     "gated": _Pool(
         lambda spec, channels, **shared: modules.GatedPool(channels, **shared),

@@ -17,7 +17,6 @@ from lae_core.training.data import Pictures
 
 ATTEMPTS = 10  # at a resize-crop of the wanted area and ratio that fits
 RATIO = (3 / 4, 4 / 3)
-CENTRE = 0.875  # share of the shorter side that is validated on where training crops at random: 224 of 256
 VIEWS = ("zoom", "crop-zero", "crop-noise")
 
 
@@ -98,7 +97,13 @@ def mirror_draw(kind: str) -> int:
 
 
 def trainer(
-    kind: str, pictures: Pictures, size: int, smallest: float = 0.35, pad: int = 4, pad_mode: str = "zero"
+    kind: str,
+    pictures: Pictures,
+    size: int,
+    smallest: float = 0.35,
+    pad: int = 4,
+    pad_mode: str = "zero",
+    fill: int = 0,
 ) -> tuple[int, Callable]:
     """How many uniforms a picture takes, and the function (index, uniforms) → (B, 3, size, size) in 0…255."""
     if kind == "resize-crop":
@@ -115,10 +120,29 @@ def trainer(
         return 0, lambda index, uniforms: images[index.to(device)]
     if kind == "flip-crop":
         return 3, lambda index, uniforms: crop_flip(images[index.to(device)], uniforms, pad, pad_mode)
-    policy = autoaugment.AutoAugment(size, device)
+    policy = autoaugment.AutoAugment(size, device, fill)
     return 3 + autoaugment.DRAWS, lambda index, uniforms: policy(
         crop_flip(images[index.to(device)], uniforms[:, :3], pad, pad_mode), uniforms[:, 3:]
     )
+
+
+def cutout(images: Tensor, uniforms: Tensor, side: int, mean: tuple[float, ...]) -> Tensor:
+    """Cover a square of each (B, 3, H, W) with the mean colour, around a random pixel and cut at the edges.
+
+    uniforms: (B, 2). To within rounding the square is 0 once the pictures are normalised.
+    """
+    height, width = images.shape[-2:]
+    device = images.device
+    top, left = ((uniforms * torch.tensor([height, width])).long() - side // 2).to(device)[:, :, None].unbind(1)
+    y, x = torch.arange(height, device=device) - top, torch.arange(width, device=device) - left
+    covered = ((y >= 0) & (y < side))[:, None, :, None] & ((x >= 0) & (x < side))[:, None, None, :]
+    colour = (255 * torch.tensor(mean, device=device)).round().to(images.dtype).view(1, 3, 1, 1)
+    return torch.where(covered, colour, images)
+
+
+def with_cutout(draws: int, view: Callable, side: int, mean: tuple[float, ...]) -> tuple[int, Callable]:
+    """What `trainer` gives, with `cutout` of its pictures; two more uniforms per picture."""
+    return draws + 2, lambda index, uniforms: cutout(view(index, uniforms[:, :-2]), uniforms[:, -2:], side, mean)
 
 
 def whole(pictures: Pictures, index: Tensor, size: int, chunk: int = 64) -> Tensor:
@@ -130,10 +154,10 @@ def whole(pictures: Pictures, index: Tensor, size: int, chunk: int = 64) -> Tens
     return _fixed(pictures, index, torch.stack([heights * 0, widths * 0, heights, widths], 1), size, chunk)
 
 
-def centre(pictures: Pictures, index: Tensor, size: int, chunk: int = 64) -> Tensor:
-    """(N, 3, size, size) uint8: the middle square of each picture, `CENTRE` of its shorter side."""
+def centre(pictures: Pictures, index: Tensor, size: int, share: float = 0.875, chunk: int = 64) -> Tensor:
+    """(N, 3, size, size) uint8: the middle square of each picture, with that share of its shorter side."""
     shapes = pictures.shapes[index]
-    side = (shapes.amin(1) * CENTRE).round().long()
+    side = (shapes.amin(1) * share).round().long()
     top, left = (shapes[:, 0] - side) // 2, (shapes[:, 1] - side) // 2
     return _fixed(pictures, index, torch.stack([top, left, side, side], 1), size, chunk)
 

@@ -77,11 +77,12 @@ def _value_table(operation: str, amount: float) -> Tensor:
 class AutoAugment:
     """The CIFAR-10 policy for square uint8 pictures of one side: `augment(images, uniforms)`, a pure function.
 
+    What shear, translation and rotation move in from outside has the grey value `fill`.
     images: (B, 3, side, side) uint8; uniforms: (B, 5) in [0, 1), on the CPU, where the work is planned.
     """
 
-    def __init__(self, side: int, device: torch.device | str = "cpu") -> None:
-        self.side, self.device = side, torch.device(device)
+    def __init__(self, side: int, device: torch.device | str = "cpu", fill: int = 0) -> None:
+        self.side, self.device, self.fill = side, torch.device(device), fill
         policies = TorchvisionAutoAugment(AutoAugmentPolicy.CIFAR10).policies
         self.chances = torch.tensor([[step[1] for step in policy] for policy in policies], dtype=torch.float64)
         actions: dict[tuple[str, float], int] = {}
@@ -125,7 +126,7 @@ class AutoAugment:
             images[here] = self._tone(images[here], actions[rows].to(self.device), kinds[rows])
 
     def _geometry(self, images: Tensor, actions: Tensor) -> Tensor:
-        source = torch.nn.functional.pad(images.flatten(2), (1, 0))  # position 0 is the outside
+        source = torch.nn.functional.pad(images.flatten(2), (1, 0), value=self.fill)  # position 0 is the outside
         return source.gather(2, self.positions[actions][:, None].expand(-1, 3, -1)).view(images.shape)
 
     def _colour(self, images: Tensor, actions: Tensor) -> Tensor:

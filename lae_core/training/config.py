@@ -48,6 +48,9 @@ _ACTS_ONLY_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
     "survival": ("network", ("pyramidnet",)),
     "attention": ("network", ("mxresnet",)),
     "stem_stride": ("network", ("mxresnet",)),
+    "valid_crop": ("augment", ("resize-crop",)),
+    "fill": ("augment", ("autoaugment",)),
+    "cutout": ("augment", ("flip-crop", "autoaugment")),
     "crop_scale": ("augment", ("resize-crop",)),
     "pad": ("augment", ("flip-crop", "autoaugment")),
     "pad_mode": ("augment", ("flip-crop", "autoaugment")),
@@ -57,6 +60,8 @@ _ACTS_ONLY_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
     "lr_decay": ("schedule", ("step",)),
     "flat": ("schedule", ("flat-cosine",)),
     "beta2": ("optimiser", ("ranger",)),
+    "lookahead_steps": ("optimiser", ("ranger",)),
+    "lookahead_alpha": ("optimiser", ("ranger",)),
     "eps": ("optimiser", ("ranger",)),
     "nesterov": ("optimiser", ("sgd", "muon")),
     "muon_momentum": ("optimiser", ("muon",)),
@@ -98,6 +103,9 @@ class RunConfig:
     eval_subset: int | None = None  # validate on this many images, the same in every run; all by default
     eval_every: int = 1  # epochs between validations; the last epoch is always validated
     input_sizes: tuple[int, ...] = ()  # at the end, accuracy at these sizes: zoom, crop + zero pad, crop + noise pad
+    valid_crop: float = 0.875  # share of the shorter side that is validated on, in the middle (resize-crop)
+    fill: int = 0  # grey value of what AutoAugment moves in from outside of the picture
+    cutout: int = 0  # side of a square of mean colour put at random over each training picture; 0 for none
     augment: str = "autoaugment"  # none, flip-crop, autoaugment (with flip-crop), resize-crop (with flip)
     crop_scale: float = 0.35  # smallest share of the picture in a resize-crop
     pad: int = 4  # pixels around a picture before its random crop (flip-crop, autoaugment)
@@ -123,8 +131,11 @@ class RunConfig:
     muon_momentum: float = 0.6  # of the convolutions, where muon trains them
     beta2: float = 0.99  # ranger; the paper's "alpha"
     eps: float = 1e-6  # ranger
+    lookahead_steps: int = 6  # ranger: steps between two updates of the slow weights
+    lookahead_alpha: float = 0.5  # ranger: how far the slow weights go towards the fast ones
     weight_decay: float = 4e-4
     decay_norm: bool = False  # decay normalisation weights and biases too; temperatures and mixing never decay
+    decay_slopes: bool = False  # decay the slopes of PReLUs, where decay_norm does not
     temperature_lr: float = 1.0  # learning-rate factor of the pools' own parameters
     vector_lr: float = 1.0  # learning-rate factor of normalisation weights, biases and other vectors
     head_lr: float = 1.0  # learning-rate factor of the last linear layer's weights
@@ -179,6 +190,13 @@ class RunConfig:
                 "an integer of at least 1, or None for all",
             )
         check("fold", self.fold is None or self.fold >= 0, "an integer of at least 0, or None for the official split")
+        check("fill", 0 <= self.fill <= 255, "a grey value from 0 to 255")
+        check("cutout", 0 <= self.cutout <= self.image_size, "a side from 0 to image_size pixels")
+        check("lookahead_steps", self.lookahead_steps >= 1, "an integer of at least 1")
+        for name in ("valid_crop", "lookahead_alpha"):
+            check(name, 0 < getattr(self, name) <= 1, "a number above 0, at most 1")
+        slopes = self.network in ("wrn", "pyramidnet") and self.last_activation == "prelu" and not self.decay_norm
+        check("decay_slopes", not self.decay_slopes or slopes, "False without PReLUs, and where decay_norm decays them")
         check("seed", 0 <= self.seed < 2**32, "an integer from 0 to 2**32 - 1")
         check("image_size", self.image_size >= 8, "at least 8 pixels")
         size = self.early_size

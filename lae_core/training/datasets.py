@@ -26,12 +26,15 @@ _FASTAI = "https://s3.amazonaws.com/fast-ai-imageclas"
 _V1 = {"imagenette": {"train": 12894, "test": 500}, "imagewoof": {"train": 12454, "test": 500}}
 
 
-def _official(family: str, side: int, sha256: str = "") -> DataSet:
-    """The first version of fastai's sets, on which the paper trained; fastai publishes no hash of these archives."""
-    archive = f"{family}-{side}.tgz"
-    title = f"{family.capitalize()} v1, {side} px"
+def _official(family: str, side: int | None, sha256: str = "") -> DataSet:
+    """The first version of fastai's sets, on which the paper trained; fastai publishes no hash of these archives.
+
+    In the archives of 160 and 320 px that is the shorter side; without a side the pictures are as ImageNet has them.
+    """
+    archive = f"{family}-{side}.tgz" if side else f"{family}.tgz"
+    title = f"{family.capitalize()} v1, {f'{side} px' if side else 'full size'}"
     return DataSet(
-        f"{family}-{side}",
+        f"{family}-{side or 'full'}",
         title,
         10,
         _V1[family],
@@ -78,6 +81,8 @@ DATASETS: dict[str, DataSet] = {
                 "test": "4dad7d09c7c97d33f6cb928d705cf4196221316fd6e31bdd978a08ed9103ee0b",
             },
         ),
+        _official("imagenette", None),
+        _official("imagewoof", None),
         _official("imagenette", 160),
         _official("imagenette", 320, "0e3ac85d7f3fd0a63d5e27d85c68511be9ac4dae260345b6f7434a0d4fa24b3f"),
         _official("imagewoof", 160),

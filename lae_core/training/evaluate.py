@@ -22,8 +22,9 @@ BATCH = 250  # pictures at a time; small enough to stay in a CPU's cache
 
 def views(config: RunConfig, split: Split, size: int, rows: Tensor) -> Tensor:
     """(N, 3, size, size) uint8: the validation pictures as the network is to see them."""
-    look = augment.centre if config.augment == "resize-crop" else augment.whole
-    return look(split.valid, rows, size)
+    if config.augment == "resize-crop":
+        return augment.centre(split.valid, rows, size, config.valid_crop)
+    return augment.whole(split.valid, rows, size)
 
 
 @torch.no_grad()

@@ -201,6 +201,8 @@ class Session:
         self.model: Any = self.fabric.setup_module(self.network.to(memory_format=torch.channels_last))
         self.optimiser: Any = self.fabric.setup_optimizers(optim.optimiser(self.network, config))
         self.draws, self.view = self._views(config.image_size)
+        if config.cutout:
+            self.draws, self.view = augment.with_cutout(self.draws, self.view, config.cutout, self.split.spec.mean)
         self.early_view = self.view
         if config.early_size is not None and config.augment == "resize-crop":
             # made small at once; the views of the other kinds are made at their full size, then resized
@@ -212,7 +214,9 @@ class Session:
 
     def _views(self, size: int) -> tuple[int, Callable[[Tensor, Tensor], Tensor]]:
         config = self.config
-        return augment.trainer(config.augment, self.split.train, size, config.crop_scale, config.pad, config.pad_mode)
+        return augment.trainer(
+            config.augment, self.split.train, size, config.crop_scale, config.pad, config.pad_mode, config.fill
+        )
 
     def reduce(self, totals: Tensor, how: str) -> list[float]:
         """The processes' sum or mean."""
@@ -322,6 +326,7 @@ def _resume(folder: Path | None, session: Session) -> _State:
         return _State()
     session.network.load_state_dict(kept["model"])
     session.optimiser.optimizer.load_state_dict(kept["optimiser"])
+    session.fabric.strategy.precision.load_state_dict(kept.get("precision", {}))
     torch.set_rng_state(kept["rng"]["cpu"])
     if torch.cuda.is_available():
         torch.cuda.set_rng_state_all(kept["rng"]["cuda"])
@@ -333,6 +338,7 @@ def _keep(folder: Path, session: Session, state: _State) -> None:
     content = {
         "model": session.network.state_dict(),
         "optimiser": session.optimiser.optimizer.state_dict(),
+        "precision": session.fabric.strategy.precision.state_dict(),  # the loss scale of fp16
         "rng": {"cpu": torch.get_rng_state(), "cuda": cuda},
         "state": vars(state),
     }

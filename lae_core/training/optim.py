@@ -83,9 +83,11 @@ def parameter_groups(model: nn.Module, config: RunConfig) -> list[dict[str, Any]
 def optimiser(model: nn.Module, config: RunConfig) -> torch.optim.Optimizer:
     """SGD with momentum; Muon for convolutions and SGD for the rest; or Ranger.
 
-    Ranger is RAdam with decoupled weight decay, under Lookahead (k = 6, α = ½).
+    Ranger is RAdam with decoupled weight decay, under Lookahead.
     """
     groups = parameter_groups(model, config)
+    if config.decay_slopes:
+        groups = _decay_slopes(model, groups, config.weight_decay)
     if config.optimiser == "sgd":
         return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
     if config.optimiser == "muon":
@@ -102,7 +104,16 @@ def optimiser(model: nn.Module, config: RunConfig) -> torch.optim.Optimizer:
         eps=config.eps,
         decoupled_weight_decay=True,
     )
-    return Lookahead(inner, k=6, alpha=0.5, pullback_momentum="none")
+    return Lookahead(inner, k=config.lookahead_steps, alpha=config.lookahead_alpha, pullback_momentum="none")
+
+
+def _decay_slopes(model: nn.Module, groups: list[dict[str, Any]], weight_decay: float) -> list[dict[str, Any]]:
+    """The groups with the slopes of PReLUs in one of their own, which decays."""
+    slopes = [module.weight for module in model.modules() if isinstance(module, nn.PReLU)]
+    found = {id(slope) for slope in slopes}
+    rest = [group | {"params": [p for p in group["params"] if id(p) not in found]} for group in groups]
+    source = next(group for group in groups if any(id(p) in found for p in group["params"]))
+    return [*rest, source | {"params": slopes, "weight_decay": weight_decay, "name": "slopes"}]
 
 
 def set_lr(optimiser: torch.optim.Optimizer, lr: float) -> None:

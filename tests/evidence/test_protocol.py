@@ -43,14 +43,46 @@ def test_the_recipes_are_those_of_the_text():
     assert protocol.pyramidnet("avg", "cifar10", lr=0.5).lr == 0.5
     mx = protocol.mxresnet("avg", "imagewoof", 256)
     assert (mx.depth, mx.width, mx.stem_stride, mx.attention, mx.image_size) == (50, 1, 4, True, 256)
-    assert (mx.epochs, mx.batch, mx.optimiser, mx.schedule, mx.data) == (
-        5,
-        64,
-        "ranger",
-        "flat-cosine",
-        "imagewoof-320",
-    )
-    assert protocol.mxresnet("avg", "imagenette", 128).data == "imagenette-160"
+    assert (mx.epochs, mx.batch, mx.optimiser, mx.schedule) == (5, 64, "ranger", "flat-cosine")
+
+
+def test_where_the_paper_is_silent_the_cited_code_is_followed():
+    for config in (protocol.wrn("avg", "cifar10"), protocol.squeeze_excite("avg", "lae", "cifar100")):
+        assert (config.fill, config.decay_slopes, config.decay_norm, config.cutout) == (128, True, False, 0)
+    pyramid = protocol.pyramidnet("avg", "cifar10")
+    assert (pyramid.fill, pyramid.decay_norm, pyramid.cutout) == (128, True, 0)
+    for size, share in ((128, 0.8), (256, 8 / 9)):
+        mx = protocol.mxresnet("avg", "imagewoof", size)
+        assert (mx.data, mx.precision, mx.valid_crop) == ("imagewoof-full", "fp16", pytest.approx(share))
+        assert (mx.lookahead_steps, mx.lookahead_alpha) == (6, 0.5)
+
+
+def test_the_choices_are_arguments():
+    mx = protocol.mxresnet("avg", "imagenette", 128, archive="small", precision="fp32")
+    assert (mx.data, mx.precision) == ("imagenette-160", "fp32")
+    assert protocol.mxresnet("avg", "imagenette", 256, archive="small").data == "imagenette-320"
+    with pytest.raises(ValueError, match="archive = 'big' is invalid; expected 'full' or 'small'"):
+        protocol.mxresnet("avg", "imagenette", 256, archive="big")
+
+
+def test_the_searches_are_those_of_the_text():
+    walks = protocol.lattice_searches()
+    assert len(walks) == len(tables()["hyper_wrn"].frame()) + len(tables()["hyper_se"].frame()) == 26
+    start = {"lr": 0.4, "weight_decay": 4e-4, "momentum": 0.9}
+    for search in walks.values():
+        assert search.settings["lattice"].params((0, 0, 0)) == pytest.approx(start)
+        assert search.settings["lattice"].resolution == 1.6 and search.settings["folds"] == 5
+        assert (search.config.epochs, search.config.batch, search.config.subset) == (60, 256, None)
+        assert {name: getattr(search.config, name) for name in start} == start
+    draws = protocol.random_searches()
+    assert len(draws) == len(tables()["hyper_mxresnet"].frame()) == 20
+    sizes = {("imagewoof-full", 128): ([200, 100, 100], 10), ("imagenette-full", 128): ([100, 100, 100], 10)}
+    for search in draws.values():
+        samples, top = sizes.get((search.config.data, search.config.image_size), ([40, 50, 50], 5))
+        assert search.settings == {"samples": samples, "top": top, "finalists": 5, "means": [5, 10]}
+        assert (search.config.epochs, search.config.batch, search.config.fold) == (6, 64, None)
+    for found in (walks, draws):
+        assert len({search.config.key() for search in found.values()}) == len(found)
 
 
 @pytest.mark.parametrize(

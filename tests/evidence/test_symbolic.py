@@ -1,6 +1,6 @@
 import pytest
 import torch
-from sympy import Symbol, cos, diff, exp, log
+from sympy import Sum, Symbol, cos, diff, exp, log
 
 from lae_core import logavgexp
 from lae_core.evidence.symbolic import (
@@ -8,6 +8,7 @@ from lae_core.evidence.symbolic import (
     LSE_N,
     i,
     in_range,
+    j,
     k,
     lae,
     logits,
@@ -18,6 +19,7 @@ from lae_core.evidence.symbolic import (
     same,
     softargmax,
     t,
+    tidy,
     total,
     z,
 )
@@ -30,6 +32,33 @@ def test_same_accepts_what_is_equal_and_nothing_else():
     assert not same(LAE_N.subs(t, 1), LSE_N)
     assert not same(LAE_N, t * LSE_N - t * log(n))  # z/t and z are not the same
     assert same(exp(log(1 + x)) - x, 1)
+
+
+W = total(exp(z[i]))
+SUMS = [
+    total(exp(z[i]) / (W + x)),
+    total(z[i] * exp(z[i]) / W - 2 * z[i]),
+    Sum(exp(z[j]) / W, (j, 1, n)),
+    Sum(Sum(z[j] * exp(z[j] + z[k]), (j, 1, n)) / W**2, (k, 1, n)),
+    Sum(Sum(exp(z[j] * z[k]), (j, 1, n)), (k, 1, n)),
+    Sum(z[i], (i, 2, n)) + total(1 - exp(-z[i])),
+]
+
+
+@pytest.mark.parametrize("expression", SUMS)
+def test_tidy_changes_the_form_and_not_the_value(expression):
+    row = {z[place]: value for place, value in enumerate(logits(3), 1)}
+    short = [form.subs(n, 3).doit().subs(row).doit().subs(row) for form in (expression, tidy(expression))]
+    point = dict(zip(logits(3), (0.3, -1.1, 2.0), strict=True)) | {x: 0.7}
+    assert float(short[0].subs(point)) == pytest.approx(float(short[1].subs(point)), rel=1e-12)
+
+
+def test_sums_are_the_same_whatever_their_index_and_no_others_are():
+    assert same(Sum(exp(z[j]), (j, 1, n)), W) and same(total(exp(z[i]) / W), 1)
+    assert not same(Sum(exp(z[j]), (j, 2, n)), W)
+    assert not same(total(exp(z[i])) / total(exp(2 * z[i])), 1)
+    # sympy's simplify raises StopIteration at this one
+    assert not same(log(W) - 2 * total(z[i] * exp(z[i])) / W, log(W / n))
 
 
 @pytest.mark.parametrize("f", [1 - exp(-x), exp(x) - 1 - x, log(1 + x), x**2])

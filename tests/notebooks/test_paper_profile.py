@@ -14,6 +14,8 @@ import pytest
 import torch
 
 from lae_core.book.notebooks import Notebook, all_notebooks
+from lae_core.evidence import protocol
+from lae_core.evidence.paper import tables
 from lae_core.evidence.protocol import PARAMETERS, printed_pool
 from lae_core.pooling import PoolSpec, make_pool
 from lae_core.training import loop, network
@@ -54,8 +56,8 @@ WRN_BLOCKS = (96, 96, 192, 192, 384, 384)
 
 
 @cache
-def defined(notebook: Notebook, profile: str) -> dict[str, Any]:
-    """The names that the notebook's cells up to the one tagged `arms` leave, with the profile's parameters."""
+def defined(notebook: Notebook, profile: str, tag: str = "arms") -> dict[str, Any]:
+    """The names that the notebook's cells up to the one with that tag leave, with the profile's parameters."""
     names: dict[str, Any] = {}
     for cell in notebook.read().cells:
         if cell.cell_type != "code":
@@ -64,7 +66,7 @@ def defined(notebook: Notebook, profile: str) -> dict[str, Any]:
             names |= notebook.values(profile)
             continue
         exec(compile(cell.source, f"{notebook.name}, {profile}", "exec"), names)
-        if "arms" in _tags(cell):
+        if tag in _tags(cell):
             break
     return names
 
@@ -142,6 +144,28 @@ def test_epochs_batch_and_seeds_of_the_paper_are_the_printed_ones(notebook: Note
     assert notebook.values("paper")[parameter] == seeds
 
 
+@pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])
+def test_searches_of_the_paper_are_the_printed_ones(profile: str):
+    found = defined(Notebook(REPO, "experiments/searches"), profile, "searches")
+    if profile == "paper":
+        assert found["walks"] == protocol.lattice_searches() and found["draws"] == protocol.random_searches()
+        assert found["record"] == "" and found["study"]
+    else:
+        assert set(found["walks"]) == set(found["draws"]) == {"digits"}
+    for search in (*found["walks"].values(), *found["draws"].values()):
+        assert parameters(search.config) > 0
+
+
+def test_the_dropped_sections_arms_are_in_the_paper_profile():
+    """C14, C18: a first learning rate of 0.5, and a temperature from its context at both rates."""
+    found = arms(Notebook(REPO, "experiments/pyramidnet"), "paper")
+    printed = tables()["pyramidnet_lr"].frame()
+    rates = {0.1: "first", 0.5: "lr 0.5"}
+    for row in printed.itertuples():
+        config = found[row.data, rates[row.lr], row.pool]
+        assert config == protocol.pyramidnet(row.pool, row.data, lr=row.lr, device="cuda")
+
+
 def _full_networks() -> dict[tuple[Any, ...], RunConfig]:
     """One config of each network, squeeze, data set and size among all arms of the paper."""
     found: dict[tuple[Any, ...], RunConfig] = {}
@@ -167,7 +191,8 @@ def test_every_full_network_takes_a_real_step(monkeypatch):
     """The run's own session and epoch, with augmentation, optimiser and schedule; only batch, device and pictures differ."""
     monkeypatch.setattr(loop, "_split", random_pictures)
     for place, config in _full_networks().items():
-        session = loop.Session(config.replace(batch=2, device="cpu"))
+        # half precision with a scaled loss needs a GPU; tests/training/test_loop.py has it on a small network
+        session = loop.Session(config.replace(batch=2, device="cpu", precision="fp32"))
         before = {name: p.detach().clone() for name, p in session.network.named_parameters()}
         row = session.epoch(0)
         assert row["train_loss"] is not None and math.isfinite(row["train_loss"]), place

@@ -21,6 +21,7 @@ SPECS = (
     "lae(t0=32, form=textbook)",
     "mixed",
     "mixed(a0=0.25, train=channel)",
+    "mixed(a0=0.75, train=channel, bounds=unit)",
     "gated",
     "gated(train=channel)",
     "gem",
@@ -101,6 +102,7 @@ def test_what_the_pools_compute():
         "lae(t0=4, train=context)": logavgexp(rows, 4.0),
         "lae(t0=4, form=textbook)": logavgexp(rows, 4.0),
         "mixed(a0=0.25)": 0.25 * rows.amax(2) + 0.75 * rows.mean(2),
+        "mixed(a0=0.25, bounds=unit)": 0.25 * rows.amax(2) + 0.75 * rows.mean(2),
         "gated": (rows.amax(2) + rows.mean(2)) / 2,
     }
     for text, value in expected.items():
@@ -138,6 +140,20 @@ def test_modules_print_their_temperature():
     assert repr(pool) == "LAEPool(t=2..4 (6 channels), trained, flatten=False)"
     assert repr(make_pool("lae(t0=4, train=channel)", 6)) == "LAEPool(t=4 (6 channels), trained)"
     assert "fixed" in repr(make_pool("lae", 6)) and "alpha=0.5" in repr(make_pool("mixed", 6))
+
+
+def test_mixing_leaves_the_unit_interval_only_without_bounds():
+    z = torch.randn(4, 6, 9)
+    found = {}
+    for bounds in ("no", "unit"):
+        pool = make_pool(f"mixed(bounds={bounds})", 6)
+        optimiser = torch.optim.SGD(pool.parameters(), lr=10.0)
+        (-pool(z).mean()).backward()  # asks for more of the maximum
+        optimiser.step()
+        found[bounds] = pool.mixing.item()
+    assert found["no"] > 1 > found["unit"] > 0.5
+    with pytest.raises(ValueError, match="a0 = 1.5.*between 0 and 1"):
+        make_pool("mixed(a0=1.5, bounds=unit)", 6)
 
 
 def test_a_flat_input_is_refused():

@@ -56,6 +56,18 @@ def test_each_operation_of_the_policy_equals_torchvisions(images, ours, op, leve
         assert torch.equal(got[i], want), f"picture {i}"
 
 
+@pytest.mark.parametrize(("op", "level"), [step for step in STEPS if step[0][:5] in ("Shear", "Trans", "Rotat")])
+def test_what_is_moved_in_from_outside_can_be_grey_as_torchvision_fills(images, op, level):
+    grey = AutoAugment(SIDE, fill=128)
+    place = next((p, s) for p, policy in enumerate(POLICY.policies) for s in (0, 1) if policy[s][::2] == (op, level))
+    got = images.clone()
+    grey.act(got, grey.action[place][1].repeat(len(images)))
+    amount = torchvision_magnitude(op, level, True)
+    want = [autoaugment._apply_op(image, op, amount, InterpolationMode.NEAREST, [128.0] * 3) for image in images]
+    assert torch.equal(got, torch.stack(want))
+    assert not torch.equal(got, images)
+
+
 def test_every_operation_does_something(images, ours):
     for action, name in enumerate(ours.names):
         got = images.clone()
@@ -151,6 +163,37 @@ def test_whole_and_centre_views(pictures):
         for row, (i, box) in enumerate(zip(index.tolist(), boxes, strict=True)):
             want = F.resized_crop(pictures.one(i).float(), *box, [24, 24], antialias=True)
             assert (got[row].float() - want).abs().max() <= 0.501
+
+
+def test_the_share_that_is_validated_on_is_an_argument(pictures):
+    """At 128 px the cited code cuts the middle out of pictures of 160: four fifths."""
+    index = torch.tensor([2])  # 50×50
+    got = augment.centre(pictures, index, 24, 0.8)
+    want = F.resized_crop(pictures.one(2).float(), 5, 5, 40, 40, [24, 24], antialias=True)
+    assert (got[0].float() - want).abs().max() <= 0.501
+
+
+def test_cutout_covers_a_square_of_mean_colour_and_nothing_else():
+    images = torch.full((4, 3, 32, 32), 200, dtype=torch.uint8)
+    corners = torch.tensor([[0.0, 0.0], [0.5, 0.5], [0.999, 0.0], [0.5, 0.999]], dtype=torch.float64)
+    mean = (0.4914, 0.4822, 0.4465)
+    got = augment.cutout(images, corners, 16, mean)
+    covered = (got != 200).all(1)
+    assert covered.sum((1, 2)).tolist() == [8 * 8, 16 * 16, 9 * 8, 16 * 9]
+    assert covered[0, :8, :8].all() and covered[1, 8:24, 8:24].all()
+    zero = augment.normalise(got, mean, (0.25, 0.25, 0.25)).permute(0, 2, 3, 1)[covered]
+    assert zero.abs().max() <= 0.5 / 255 / 0.25
+    assert (images == 200).all()
+    assert torch.equal(augment.cutout(images, corners, 0, mean), images)
+
+
+def test_cutout_takes_two_more_draws():
+    digits = data.load("digits", "train")
+    draws, view = augment.trainer("flip-crop", digits, 32)
+    more, covered = augment.with_cutout(draws, view, 8, (0.5, 0.5, 0.5))
+    uniforms = torch.rand(5, more, generator=generator(4), dtype=torch.float64)
+    plain, got = view(torch.arange(5), uniforms[:, :-2]), covered(torch.arange(5), uniforms)
+    assert more == draws + 2 and torch.equal(got, augment.cutout(plain, uniforms[:, -2:], 8, (0.5, 0.5, 0.5)))
 
 
 def test_normalise_equals_torchvisions(images):

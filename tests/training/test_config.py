@@ -45,6 +45,13 @@ from lae_core.training.config import _DEFAULTS, RECIPE, RunConfig
         ({"head_lr": -1}, ["head_lr = -1.0", "at least 0"]),
         ({"nesterov": True, "momentum": 0}, ["nesterov = True", "momentum is 0"]),
         ({"optimiser": "moun"}, ["optimiser = 'moun'", "did you mean 'muon'"]),
+        ({"fill": 256}, ["fill = 256", "0 to 255"]),
+        ({"cutout": 33}, ["cutout = 33", "image_size"]),
+        ({"valid_crop": 0, "augment": "resize-crop"}, ["valid_crop = 0.0", "above 0"]),
+        ({"lookahead_steps": 0, "optimiser": "ranger"}, ["lookahead_steps = 0", "at least 1"]),
+        ({"lookahead_alpha": 1.5, "optimiser": "ranger"}, ["lookahead_alpha = 1.5", "at most 1"]),
+        ({"decay_slopes": True, "decay_norm": True}, ["decay_slopes = True", "decay_norm"]),
+        ({"decay_slopes": True, "last_activation": "relu"}, ["decay_slopes = True", "PReLU"]),
         ({"stem_stride": 3, "network": "mxresnet", "depth": 18}, ["stem_stride = 3", "4, or 2"]),
     ],
 )
@@ -65,6 +72,11 @@ def test_a_bad_field_is_refused_with_its_name_value_and_what_would_do(fields, sa
         {"flat": 0.5},
         {"milestones": [0.2]},
         {"crop_scale": 0.1},
+        {"valid_crop": 0.8},
+        {"augment": "flip-crop", "fill": 128},
+        {"augment": "none", "cutout": 16},
+        {"lookahead_steps": 5},
+        {"lookahead_alpha": 0.8},
         {"squeeze_ratio": 4},
         {"early_share": 0.3},
         {"muon_momentum": 0.9},
@@ -111,10 +123,13 @@ def test_the_key_depends_on_every_field_but_the_device():
         "eval_every": 2, "input_sizes": [32], "crop_scale": 0.5, "label_smoothing": 0.1, "epochs": 3, "batch": 64,
         "lr": 0.2, "ramp_up": 0.2, "momentum": 0.8, "beta2": 0.9, "eps": 1e-5, "weight_decay": 0.1, "decay_norm": True,
         "temperature_lr": 3.0, "seed": 5, "precision": "fp64", "processes": 4, "recipe": RECIPE + 1,
+        "valid_crop": 0.8, "lookahead_steps": 5, "lookahead_alpha": 0.8, "decay_slopes": True,
     }  # fmt: skip
     keys = {name: base.replace(**{name: value}).key() for name, value in other.items()}
     assert len(set(keys.values()) | {base.key()}) == len(other) + 1
     assert base.replace(device="cpu").key() == base.key()
+    plain = RunConfig()
+    assert len({plain.key(), plain.replace(fill=128).key(), plain.replace(cutout=16).key()}) == 3
 
 
 def test_keys_of_published_records_never_change():

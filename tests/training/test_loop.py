@@ -8,6 +8,9 @@ import sys
 
 import pytest
 import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins import MixedPrecision
+from lightning_fabric.plugins.environments import LightningEnvironment
 from same_record import outcome
 
 from lae_core.training import checkpoint, loop
@@ -110,13 +113,38 @@ def test_precisions(record, change):
     assert other["epochs"][0]["train_loss"] == pytest.approx(record["epochs"][0]["train_loss"], rel=0.2)
 
 
+def test_fp16_scales_the_loss_and_resumes_with_its_scale(tmp_path, monkeypatch):
+    """On a CPU with a scaler of its own, since Fabric has one for GPUs alone; the scale starts far too high."""
+
+    def fabric(config):
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**30)
+        plugins = [MixedPrecision("16-mixed", "cpu", scaler), LightningEnvironment()]
+        return Fabric(accelerator="cpu", devices=1, plugins=plugins)
+
+    monkeypatch.setattr(loop, "_fabric", fabric)
+    config = SMALL.replace(precision="fp16", epochs=3)
+    whole = loop.run(config)
+    assert whole["status"] == "finished" and whole["epochs"][0]["gradient_norm"] is None  # steps were left out
+
+    def stop(done, epochs, row):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        loop.run(config, checkpoint_dir=tmp_path, progress=stop)
+    kept = checkpoint.load(tmp_path, config)
+    assert kept is not None and kept["precision"]["scale"] < 2.0**30
+    assert outcome(loop.run(config, checkpoint_dir=tmp_path)) == outcome(whole)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"network": "pyramidnet", "width": 9, "tail": "bn-pool-bn-relu", "last_activation": "relu", "decay_norm": True},
         {"network": "mxresnet", "depth": 10, "width": 0.125, "stem_stride": 2, "augment": "resize-crop",
-         "optimiser": "ranger", "schedule": "flat-cosine", "lr": 0.004, "label_smoothing": 0.1},
-        {"squeeze": "lae(train=one)", "fold": 1, "schedule": "step", "augment": "autoaugment"},
+         "optimiser": "ranger", "schedule": "flat-cosine", "lr": 0.004, "label_smoothing": 0.1, "valid_crop": 0.8,
+         "lookahead_steps": 5, "lookahead_alpha": 0.8, "pool": "mixed(bounds=unit)"},
+        {"squeeze": "lae(train=one)", "fold": 1, "schedule": "step", "augment": "autoaugment", "fill": 128,
+         "cutout": 16, "decay_slopes": True},
     ],
 )  # fmt: skip
 def test_the_other_networks_and_recipes_run(change):
@@ -124,6 +152,28 @@ def test_the_other_networks_and_recipes_run(change):
     assert record["status"] == "finished"
     if "squeeze" in change:
         assert len(record["pools"]) == 4  # three blocks and the global one
+
+
+RANGER = {"optimiser": "ranger", "lr": 0.004}
+
+
+@pytest.mark.parametrize(
+    ("base", "change"),
+    [
+        ({"augment": "autoaugment"}, {"fill": 128}),
+        ({}, {"cutout": 16}),
+        ({"augment": "resize-crop"}, {"valid_crop": 0.5}),
+        ({"weight_decay": 0.5}, {"decay_slopes": True}),
+        (RANGER, {"lookahead_steps": 2}),
+        (RANGER | {"lookahead_steps": 2}, {"lookahead_alpha": 0.1}),
+        ({"pool": "mixed"}, {"pool": "mixed(bounds=unit)"}),
+    ],
+)
+def test_every_choice_reaches_the_run(base, change):
+    first = SMALL.replace(epochs=1, **base)
+    ends = [loop.run(config)["final"] for config in (first, first.replace(**change))]
+    assert ends[0]["valid_loss"] != ends[1]["valid_loss"]
+    assert (ends[0]["train_loss"] == ends[1]["train_loss"]) == ("valid_crop" in change)
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,30 @@ def test_norms_and_biases_decay_only_on_request():
                 assert (group["weight_decay"] > 0) == (decays or id(parameter) not in vectors)
 
 
+def test_slopes_of_prelus_decay_on_request_and_nothing_else_does():
+    config = RunConfig(depth=8, width=1, pool="lae(train=one)", weight_decay=0.5, decay_slopes=True)
+    model = network.build(config)
+    slopes = {id(m.weight) for m in model.modules() if isinstance(m, nn.PReLU)}
+    assert len(slopes) == 3
+    groups = optim.optimiser(model, config).param_groups
+    decayed = {id(p) for group in groups for p in group["params"] if group["weight_decay"] > 0}
+    assert decayed == slopes | {id(p) for p in model.parameters() if p.ndim > 1}
+    assert sorted(id(p) for g in groups for p in g["params"]) == sorted(map(id, model.parameters()))
+
+
+def test_lookahead_moves_the_slow_weights_as_told():
+    """After k steps the weights stand alpha of the way from the start to where RAdam alone would be."""
+    settings = {"optimiser": "ranger", "lr": 0.02, "decay_norm": True}
+    model, x, y = problem()
+    start = torch.cat([p.detach().flatten() for p in model.parameters()])
+    never = optim.optimiser(model, RunConfig(lookahead_steps=100, **settings))
+    alone = fit(model, never, x, y, steps=3)
+    model, x, y = problem()
+    ours = fit(model, optim.optimiser(model, RunConfig(lookahead_steps=3, lookahead_alpha=0.25, **settings)), x, y, 3)
+    torch.testing.assert_close(ours, start + 0.25 * (alone - start))
+    assert not torch.allclose(alone, start)
+
+
 def test_set_lr_reaches_every_group():
     config = RunConfig(depth=8, width=1, pool="lae(train=one)", temperature_lr=10.0)
     optimiser = optim.optimiser(network.build(config), config)
