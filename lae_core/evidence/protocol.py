@@ -24,7 +24,7 @@ ARCHIVE = {128: 160, 256: 320}
 WRN = RunConfig(fill=128, decay_slopes=True)
 PYRAMIDNET = RunConfig(
     network="pyramidnet", depth=110, width=200, last_activation="relu", batch=128, epochs=300, schedule="step", lr=0.1,
-    weight_decay=1e-4, decay_norm=True, fill=128,
+    weight_decay=1e-4, decay_norm=True, fill=128, nesterov=True,  # as the cited code has it by default
 )  # fmt: skip
 
 
