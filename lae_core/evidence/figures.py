@@ -18,6 +18,7 @@ from lae_core.pooling import PoolSpec
 # name of the pool: (label, colour, dash, marker), in the order of legends and tables
 _POOLS: dict[str, tuple[str, str, Any, str]] = {
     "avg": ("Average", "#2a2428", "-", "s"),
+    "avg-one": ("Average × scale", "#a52da5", (0, (7, 2)), "8"),
     "max": ("Max", "#7f0000", (0, (5, 2)), "^"),
     "lse": ("LSE", "#9e0a5b", (0, (1, 1.2)), "v"),
     "mixed": ("Mixed", "#de790b", (0, (6, 2, 1, 2)), "D"),

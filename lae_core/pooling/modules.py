@@ -57,6 +57,24 @@ class AvgPool(GlobalPool):
         return z.mean(2)
 
 
+class ScaledAvgPool(GlobalPool):
+    """The mean over positions times a trained scale: one, or one per channel. The module holds its logarithm.
+
+    A control for experiments: a pool whose outputs grow trains the layers around it faster, whatever it pools.
+    """
+
+    def __init__(self, channels: int | None = None, flatten: bool = True, dtype: torch.dtype | None = None) -> None:
+        super().__init__(flatten, dtype)
+        self.log_scale = nn.Parameter(torch.zeros(() if channels is None else (channels,)))
+
+    def pool(self, z: Tensor) -> Tensor:
+        return z.mean(2) * self.log_scale.exp().to(z.dtype)
+
+    def describe(self) -> str:
+        scale = self.log_scale.detach().exp()
+        return f"scale={scale:.4g}" if scale.dim() == 0 else f"scale={scale.min():.4g}..{scale.max():.4g}"
+
+
 class MaxPool(GlobalPool):
     """The maximum over positions."""
 

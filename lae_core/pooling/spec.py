@@ -49,6 +49,10 @@ class _Pool:
     arguments: dict[str, _Argument] = field(default_factory=dict)
 
 
+def _avg(spec: PoolSpec, channels: int | None, **shared: Any) -> GlobalPool:
+    return modules.AvgPool(**shared) if spec["train"] == "no" else modules.ScaledAvgPool(channels, **shared)
+
+
 def _lae(spec: PoolSpec, channels: int | None, **shared: Any) -> GlobalPool:
     textbook = spec["form"] == "textbook"
     if spec["train"].startswith("context"):
@@ -57,7 +61,7 @@ def _lae(spec: PoolSpec, channels: int | None, **shared: Any) -> GlobalPool:
 
 
 _POOLS: dict[str, _Pool] = {
-    "avg": _Pool(lambda spec, channels, **shared: modules.AvgPool(**shared)),
+    "avg": _Pool(_avg, {"train": _Argument("no", ("no", "one", "channel"))}),
     "max": _Pool(lambda spec, channels, **shared: modules.MaxPool(**shared)),
     "lse": _Pool(lambda spec, channels, **shared: modules.LSEPool(**shared)),
     "lae": _Pool(

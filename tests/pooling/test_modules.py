@@ -12,6 +12,8 @@ SPECS = (
     "avg",
     "max",
     "lse",
+    "avg(train=one)",
+    "avg(train=channel)",
     "lae",
     "lae(t0=4)",
     "lae(t0=4, train=one)",
@@ -108,6 +110,10 @@ def test_what_the_pools_compute():
     for text, value in expected.items():
         torch.testing.assert_close(make_pool(text, 6)(z), value, rtol=1e-5, atol=1e-5)
     positive = z.abs() + 0.1
+    scaled = make_pool("avg(train=channel)", 6)
+    torch.testing.assert_close(scaled(positive), positive.mean((2, 3)))  # it starts as the average
+    scaled.log_scale.data[2] = math.log(3)
+    torch.testing.assert_close(scaled(positive)[:, 2], 3 * positive[:, 2].mean((1, 2)))
     torch.testing.assert_close(make_pool("gem", 6)(positive), positive.flatten(2).pow(3).mean(2).pow(1 / 3))
 
 
