@@ -18,13 +18,10 @@ LAYOUTS: dict[int, tuple[tuple[int, int, int, int], int]] = {
 
 
 def _conv(inputs: int, outputs: int, kernel: int, stride: int = 1, *, last: bool = False) -> nn.Sequential:
-    """conv-BN-Mish; without Mish and with BN starting at 0 where it is the `last` of a block."""
-    norm = nn.BatchNorm2d(outputs)
+    """conv-BN-Mish; without Mish where it is the `last` of a block."""
     conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False)
-    if not last:
-        return nn.Sequential(conv, norm, nn.Mish(inplace=True))
-    nn.init.zeros_(norm.weight)
-    return nn.Sequential(conv, norm)
+    norm = nn.BatchNorm2d(outputs)
+    return nn.Sequential(conv, norm) if last else nn.Sequential(conv, norm, nn.Mish(inplace=True))
 
 
 class SelfAttention(nn.Module):
@@ -49,12 +46,24 @@ class SelfAttention(nn.Module):
 class Block(nn.Module):
     """Two 3×3 convolutions, or a 1×1, 3×3, 1×1 bottleneck; the shortcut is average-pooled, then convolved 1×1."""
 
-    def __init__(self, inputs: int, inside: int, outputs: int, stride: int, bottleneck: bool, attention: bool) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        inside: int,
+        outputs: int,
+        stride: int,
+        bottleneck: bool,
+        attention: bool,
+        zero_init: bool,
+    ) -> None:
         super().__init__()
         if bottleneck:
             convs = [_conv(inputs, inside, 1), _conv(inside, inside, 3, stride), _conv(inside, outputs, 1, last=True)]
         else:
             convs = [_conv(inputs, inside, 3, stride), _conv(inside, outputs, 3, last=True)]
+        last_norm = convs[-1][1]
+        if zero_init and isinstance(last_norm, nn.BatchNorm2d):
+            nn.init.zeros_(last_norm.weight)
         self.residual = nn.Sequential(*convs)
         if attention:
             self.residual.append(SelfAttention(outputs))
@@ -86,6 +95,7 @@ class MXResNet(nn.Module):
         *,
         attention: bool = True,
         stem_stride: int = 4,
+        zero_init: bool = True,
     ) -> None:
         super().__init__()
         blocks, expansion = LAYOUTS[depth]
@@ -100,8 +110,9 @@ class MXResNet(nn.Module):
             for i in range(number):
                 stride = 2 if group > 0 and i == 0 else 1
                 attends = attention and group == 0 and i == number - 1
-                self.groups.append(Block(channels, inside, inside * expansion, stride, expansion > 1, attends))
-                channels = inside * expansion
+                outputs = inside * expansion
+                self.groups.append(Block(channels, inside, outputs, stride, expansion > 1, attends, zero_init))
+                channels = outputs
         self.fc = nn.Linear(channels, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):

@@ -15,13 +15,13 @@ class _PReLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, slope: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.slope = slope.item()
+        ctx.slope, ctx.dtype = slope.item(), slope.dtype
         return F.leaky_relu(x, ctx.slope)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         (x,) = ctx.saved_tensors
-        to_slope = (x.clamp(max=0) * grad).sum().view(1)
+        to_slope = (x.clamp(max=0) * grad).sum(dtype=ctx.dtype).view(1)
         return torch.ops.aten.leaky_relu_backward(grad, x, ctx.slope, False), to_slope
 
 
@@ -29,6 +29,6 @@ class PReLU(nn.PReLU):
     """`nn.PReLU()`, the same up to the rounding of the slope's gradient."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.is_cpu and x.dtype == self.weight.dtype:
+        if x.is_cpu:  # in bf16 too, for which torch's own leaves its fast path beside a float32 slope
             return _PReLU.apply(x, self.weight)
         return super().forward(x)

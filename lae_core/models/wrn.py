@@ -12,7 +12,7 @@ STEM = 16
 
 
 class Block(nn.Module):
-    """conv-BN-ReLU-conv-BN plus the shortcut, then the last activation. The second BN starts at 0."""
+    """conv-BN-ReLU-conv-BN plus the shortcut, then the last activation. With `zero_init` the second BN starts at 0."""
 
     def __init__(
         self,
@@ -23,10 +23,12 @@ class Block(nn.Module):
         squeeze: PoolSpec | str | None,
         squeeze_ratio: int,
         squeeze_place: str,
+        zero_init: bool,
     ) -> None:
         super().__init__()
         last_norm = nn.BatchNorm2d(outputs)
-        nn.init.zeros_(last_norm.weight)
+        if zero_init:
+            nn.init.zeros_(last_norm.weight)
         self.residual = nn.Sequential(
             nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False),
             nn.BatchNorm2d(outputs),
@@ -53,10 +55,12 @@ class Block(nn.Module):
 
 
 class WRN(nn.Module):
-    """Three stages of (depth − 2) // 6 blocks, 16, 32 and 64 channels times `width`; the last two halve the resolution.
+    """Three stages of (depth − 2) // 6 blocks, 16, 32 and 64 channels times `width`, with the given `strides`.
 
     Depth 18 and width 6 give the paper's WRN-18-6: two blocks a stage, 96, 192 and 384 channels, which are 14 weight
-    layers and not 18, as in the code that it cites. A 32 px picture is pooled over 8×8 positions.
+    layers and not 18, as in the code that it cites. With the strides 1, 2, 2 a 32 px picture is pooled over 8×8
+    positions. The stem "conv" is a 3×3 convolution to 16 channels, "patch" a 4×4 one with stride 2 to those of the
+    first stage.
     """
 
     def __init__(
@@ -70,19 +74,28 @@ class WRN(nn.Module):
         squeeze: PoolSpec | str | None = None,
         squeeze_ratio: int = 16,
         squeeze_place: str = "residual",
+        stem: str = "conv",
+        strides: tuple[int, ...] = (),
+        zero_init: bool = True,
     ) -> None:
         super().__init__()
         blocks = (depth - 2) // 6
-        self.stem = nn.Sequential(nn.Conv2d(3, STEM, 3, 1, 1, bias=False), nn.BatchNorm2d(STEM), nn.ReLU(inplace=True))
+        if stem == "patch":
+            channels = round(STEM * width)
+            first = nn.Conv2d(3, channels, 4, 2, 1, bias=False)
+        else:
+            channels = STEM
+            first = nn.Conv2d(3, channels, 3, 1, 1, bias=False)
+        self.stem = nn.Sequential(first, nn.BatchNorm2d(channels), nn.ReLU(inplace=True))
         self.stages = nn.Sequential()
-        channels = STEM
-        for stage in range(3):
+        for stage, stage_stride in enumerate(strides or (1, 2, 2)):
             outputs = round(STEM * 2**stage * width)
             for i in range(blocks):
-                stride = 2 if stage > 0 and i == 0 else 1
-                self.stages.append(
-                    Block(channels, outputs, stride, last_activation, squeeze, squeeze_ratio, squeeze_place)
+                stride = stage_stride if i == 0 else 1
+                block = Block(
+                    channels, outputs, stride, last_activation, squeeze, squeeze_ratio, squeeze_place, zero_init
                 )
+                self.stages.append(block)
                 channels = outputs
         self.global_pool = make_pool(pool, channels)
         self.fc = nn.Linear(channels, classes)

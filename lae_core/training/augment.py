@@ -15,21 +15,25 @@ from torch import Tensor
 from lae_core.training import autoaugment
 from lae_core.training.data import Pictures
 
-PAD = 4  # pixels of zero padding around a picture before its random crop
 ATTEMPTS = 10  # at a resize-crop of the wanted area and ratio that fits
 RATIO = (3 / 4, 4 / 3)
 VIEWS = ("zoom", "crop-zero", "crop-noise")
 
 
-def crop_flip(images: Tensor, uniforms: Tensor) -> Tensor:
-    """Crop (B, 3, H, W) at random from its zero-padded self, and mirror every other one; uniforms: (B, 3)."""
+def crop_flip(images: Tensor, uniforms: Tensor, pad: int = 4, pad_mode: str = "zero") -> Tensor:
+    """Crop (B, 3, H, W) at random from its padded self, and mirror every other one; uniforms: (B, 3).
+
+    The padding is black, or with `pad_mode` "reflect" the picture's own mirror image at its edges.
+    """
     batch, _, height, width = images.shape
     device = images.device
-    top, left = ((uniforms[:, :2] * (2 * PAD + 1)).long() - PAD).to(device).unbind(1)
+    top, left = ((uniforms[:, :2] * (2 * pad + 1)).long() - pad).to(device).unbind(1)
     mirrored = (uniforms[:, 2] < 0.5).to(device)[:, None]
     x = torch.arange(width, device=device).expand(batch, -1)
     x = torch.where(mirrored, width - 1 - x, x) + left[:, None]
     y = torch.arange(height, device=device) + top[:, None]
+    if pad_mode == "reflect":
+        x, y = ((n - 1) - ((n - 1) - i.abs()).abs() for i, n in ((x, width), (y, height)))
     inside = ((y >= 0) & (y < height))[:, :, None] & ((x >= 0) & (x < width))[:, None, :]
     place = torch.where(inside, y[:, :, None] * width + x[:, None, :] + 1, 0)  # place 0 is the padding
     source = torch.nn.functional.pad(images.flatten(2), (1, 0))
@@ -87,7 +91,20 @@ def resize_boxes(pictures: Pictures, index: Tensor, boxes: Tensor, size: int, mi
     return torch.matmul(down[:, None], narrow)
 
 
-def trainer(kind: str, pictures: Pictures, size: int, smallest: float = 0.35, fill: int = 0) -> tuple[int, Callable]:
+def mirror_draw(kind: str) -> int:
+    """Which of a picture's uniforms decides whether it is mirrored: it is below ½."""
+    return 0 if kind == "resize-crop" else 2
+
+
+def trainer(
+    kind: str,
+    pictures: Pictures,
+    size: int,
+    smallest: float = 0.35,
+    pad: int = 4,
+    pad_mode: str = "zero",
+    fill: int = 0,
+) -> tuple[int, Callable]:
     """How many uniforms a picture takes, and the function (index, uniforms) → (B, 3, size, size) in 0…255."""
     if kind == "resize-crop":
 
@@ -102,10 +119,10 @@ def trainer(kind: str, pictures: Pictures, size: int, smallest: float = 0.35, fi
     if kind == "none":
         return 0, lambda index, uniforms: images[index.to(device)]
     if kind == "flip-crop":
-        return 3, lambda index, uniforms: crop_flip(images[index.to(device)], uniforms)
+        return 3, lambda index, uniforms: crop_flip(images[index.to(device)], uniforms, pad, pad_mode)
     policy = autoaugment.AutoAugment(size, device, fill)
     return 3 + autoaugment.DRAWS, lambda index, uniforms: policy(
-        crop_flip(images[index.to(device)], uniforms[:, :3]), uniforms[:, 3:]
+        crop_flip(images[index.to(device)], uniforms[:, :3], pad, pad_mode), uniforms[:, 3:]
     )
 
 

@@ -20,13 +20,17 @@ RECIPE = 1
 
 # Allowed words of each field that holds a word.
 WORDS: dict[str, tuple[str, ...]] = {
-    "network": ("wrn", "pyramidnet", "mxresnet"),
+    "network": ("wrn", "pyramidnet", "mxresnet", "speed"),
+    "stem": ("conv", "patch"),
     "squeeze_place": ("residual", "shortcut"),
     "last_activation": ("prelu", "relu"),
     "tail": ("bn-relu-pool", "bn-pool-bn-relu"),
     "data": tuple(DATASETS),
     "augment": ("none", "flip-crop", "autoaugment", "resize-crop"),
-    "optimiser": ("sgd", "ranger"),
+    "pad_mode": ("zero", "reflect"),
+    "flip": ("random", "alternate"),
+    "loss": ("mean", "sum"),
+    "optimiser": ("sgd", "ranger", "muon"),
     "schedule": ("constant", "ramp", "step", "flat-cosine"),
     "precision": ("fp32", "fp64", "bf16", "fp16"),
     "device": ("auto", "cpu", "cuda"),
@@ -34,7 +38,11 @@ WORDS: dict[str, tuple[str, ...]] = {
 
 # A field that acts only beside certain values of another one. Setting it elsewhere would give one run two names.
 _ACTS_ONLY_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "squeeze": ("network", ("wrn",)),
+    "squeeze": ("network", ("wrn", "speed")),
+    "squeeze_place": ("network", ("wrn",)),
+    "stem": ("network", ("wrn",)),
+    "strides": ("network", ("wrn", "speed")),
+    "zero_init": ("network", ("wrn", "mxresnet")),
     "last_activation": ("network", ("wrn", "pyramidnet")),
     "tail": ("network", ("pyramidnet",)),
     "survival": ("network", ("pyramidnet",)),
@@ -44,6 +52,9 @@ _ACTS_ONLY_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
     "fill": ("augment", ("autoaugment",)),
     "cutout": ("augment", ("flip-crop", "autoaugment")),
     "crop_scale": ("augment", ("resize-crop",)),
+    "pad": ("augment", ("flip-crop", "autoaugment")),
+    "pad_mode": ("augment", ("flip-crop", "autoaugment")),
+    "flip": ("augment", ("flip-crop", "autoaugment", "resize-crop")),
     "ramp_up": ("schedule", ("ramp",)),
     "milestones": ("schedule", ("step",)),
     "lr_decay": ("schedule", ("step",)),
@@ -52,6 +63,8 @@ _ACTS_ONLY_WITH: dict[str, tuple[str, tuple[Any, ...]]] = {
     "lookahead_steps": ("optimiser", ("ranger",)),
     "lookahead_alpha": ("optimiser", ("ranger",)),
     "eps": ("optimiser", ("ranger",)),
+    "nesterov": ("optimiser", ("sgd", "muon")),
+    "muon_momentum": ("optimiser", ("muon",)),
 }
 
 
@@ -64,9 +77,9 @@ class RunConfig:
     """
 
     # network
-    network: str = "wrn"  # wrn, pyramidnet, mxresnet
-    depth: int = 18  # wrn: (depth-2)//6 blocks a stage; pyramidnet: 6n+2; mxresnet: 10, 18, 34, 50
-    width: float = 6.0  # wrn: stages of 16, 32, 64 times this; pyramidnet: alpha; mxresnet: 1 is full width
+    network: str = "wrn"  # wrn, pyramidnet, mxresnet, speed
+    depth: int = 18  # wrn: (depth-2)//6 blocks per stage; pyramidnet: 6n+2; mxresnet: 10, 18, 34, 50; speed: 8
+    width: float = 6.0  # wrn: stages of 16, 32, 64 times this; pyramidnet: alpha; mxresnet, speed: 1 is full width
     pool: str = "avg"  # global pool, as `PoolSpec` text
     squeeze: str | None = None  # pool of the squeeze-and-excitation blocks, none without them (wrn)
     squeeze_ratio: int = 16
@@ -76,6 +89,10 @@ class RunConfig:
     survival: float = 0.5  # ShakeDrop's probability of keeping the last block (pyramidnet); 1 turns it off
     attention: bool = True  # self-attention in the first group (mxresnet)
     stem_stride: int = 4  # mxresnet: 4, or 2 without the stem's max-pool so that 64 px leave 16 positions
+    stem: str = "conv"  # wrn: conv (3×3), or patch (4×4 with stride 2)
+    strides: tuple[int, ...] = ()  # of the three stages (wrn) or groups (speed); empty for 1, 2, 2 and 2, 2, 2
+    zero_init: bool = True  # the last normalisation of a residual branch starts at 0 (wrn, mxresnet)
+    whiten: bool = False  # the first convolution whitens patches of the training pictures, and is not trained
     # data
     data: str = "cifar10"  # digits, cifar10, cifar100, imagenette, imagewoof
     image_size: int = 32
@@ -91,11 +108,18 @@ class RunConfig:
     cutout: int = 0  # side of a square of mean colour put at random over each training picture; 0 for none
     augment: str = "autoaugment"  # none, flip-crop, autoaugment (with flip-crop), resize-crop (with flip)
     crop_scale: float = 0.35  # smallest share of the picture in a resize-crop
+    pad: int = 4  # pixels around a picture before its random crop (flip-crop, autoaugment)
+    pad_mode: str = "zero"  # zero, reflect
+    flip: str = "random"  # random, or alternate: at random in the first epoch, then mirrored every other epoch
+    early_size: int | None = None  # pixels of the pictures in the first `early_share` of the run; image_size if None
+    early_share: float = 0.5
     label_smoothing: float = 0.0
     # optimisation
     epochs: int = 48
     batch: int = 256  # over all processes together
-    optimiser: str = "sgd"  # sgd, ranger
+    micro_batch: int | None = None  # pictures per pass; a batch is the sum of its passes. The whole batch if None
+    loss: str = "mean"  # over the batch: mean, sum
+    optimiser: str = "sgd"  # sgd, ranger, muon (convolutions; sgd for the rest)
     lr: float = 0.4
     schedule: str = "ramp"  # constant, ramp (up, then down to 0), step, flat-cosine
     ramp_up: float = 0.125  # share of the run that the ramp goes up
@@ -103,6 +127,8 @@ class RunConfig:
     lr_decay: float = 0.1  # factor of each step
     flat: float = 0.72  # share of the run before the cosine
     momentum: float = 0.9  # ranger: beta1
+    nesterov: bool = False  # Nesterov momentum (sgd, muon)
+    muon_momentum: float = 0.6  # of the convolutions, where muon trains them
     beta2: float = 0.99  # ranger; the paper's "alpha"
     eps: float = 1e-6  # ranger
     lookahead_steps: int = 6  # ranger: steps between two updates of the slow weights
@@ -111,6 +137,8 @@ class RunConfig:
     decay_norm: bool = False  # decay normalisation weights and biases too; temperatures and mixing never decay
     decay_slopes: bool = False  # decay the slopes of PReLUs, where decay_norm does not
     temperature_lr: float = 1.0  # learning-rate factor of the pools' own parameters
+    vector_lr: float = 1.0  # learning-rate factor of normalisation weights, biases and other vectors
+    head_lr: float = 1.0  # learning-rate factor of the last linear layer's weights
     # execution
     seed: int = 0
     precision: str = "fp32"  # of the network: fp32, fp64, bf16 or fp16 mixed; the pool's own dtype is in its spec
@@ -139,6 +167,8 @@ class RunConfig:
                     getattr(self, name),
                     f"its default, for it acts only with {other} = {where}, not {getattr(self, other)!r}",
                 )
+        if self.early_size is None and self.early_share != _DEFAULTS["early_share"]:
+            raise _error("early_share", self.early_share, "its default without an early_size")
         if self.squeeze is None and (self.squeeze_ratio, self.squeeze_place) != (16, "residual"):
             raise _error(
                 "squeeze_ratio, squeeze_place",
@@ -153,7 +183,7 @@ class RunConfig:
 
         for name in ("squeeze_ratio", "eval_every", "epochs", "batch", "processes", "recipe"):
             check(name, getattr(self, name) >= 1, "an integer of at least 1")
-        for name in ("subset", "eval_subset"):
+        for name in ("subset", "eval_subset", "micro_batch"):
             check(
                 name,
                 getattr(self, name) is None or getattr(self, name) >= 1,
@@ -169,22 +199,45 @@ class RunConfig:
         check("decay_slopes", not self.decay_slopes or slopes, "False without PReLUs, and where decay_norm decays them")
         check("seed", 0 <= self.seed < 2**32, "an integer from 0 to 2**32 - 1")
         check("image_size", self.image_size >= 8, "at least 8 pixels")
+        size = self.early_size
+        check(
+            "early_size",
+            size is None or 8 <= size < self.image_size,
+            f"at least 8 pixels and less than image_size = {self.image_size}, or None",
+        )
+        check("pad", 0 <= self.pad < self.image_size, "from 0 pixels up to, not including, image_size")
         check("input_sizes", all(s >= 8 for s in self.input_sizes), "sizes of at least 8 pixels")
         for name in ("width", "lr", "eps"):
             check(name, 0 < getattr(self, name) < math.inf, "a finite number above 0")
-        for name in ("weight_decay", "temperature_lr"):
+        for name in ("weight_decay", "temperature_lr", "vector_lr", "head_lr"):
             check(name, 0 <= getattr(self, name) < math.inf, "a finite number of at least 0")
-        for name in ("momentum", "beta2", "label_smoothing"):
+        for name in ("momentum", "muon_momentum", "beta2", "label_smoothing"):
             check(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not including, 1")
         for name in ("survival", "crop_scale", "lr_decay"):
             check(name, 0 < getattr(self, name) <= 1, "a number above 0, at most 1")
-        for name in ("ramp_up", "flat"):
+        for name in ("ramp_up", "flat", "early_share"):
             check(name, 0 <= getattr(self, name) <= 1, "a share of the run from 0 to 1")
         rising = all(a < b for a, b in zip(self.milestones, self.milestones[1:], strict=False))
         check(
             "milestones", rising and all(0 < m < 1 for m in self.milestones), "rising shares of the run between 0 and 1"
         )
         check("batch", self.batch % self.processes == 0, f"a multiple of processes = {self.processes}")
+        share = self.batch // self.processes
+        check(
+            "micro_batch",
+            self.micro_batch is None or (self.micro_batch < share and share % self.micro_batch == 0),
+            f"a divisor of the {share} pictures that a process takes per step, less than all of them, or None",
+        )
+        check(
+            "strides",
+            not self.strides or (len(self.strides) == 3 and all(s in (1, 2) for s in self.strides)),
+            "three numbers, each 1 or 2, or none for the network's own",
+        )
+        check(
+            "nesterov",
+            not self.nesterov or self.momentum > 0,
+            "False where momentum is 0, which leaves nothing to look ahead by",
+        )
 
     def _check_network(self) -> None:
         if self.network == "wrn" and self.depth < 8:
@@ -193,6 +246,8 @@ class RunConfig:
             raise _error("depth", self.depth, "6n + 2 for pyramidnet: 8, 14, 20, …, 110")
         if self.network == "mxresnet" and self.depth not in (10, 18, 34, 50):
             raise _error("depth", self.depth, "10, 18, 34 or 50 for mxresnet")
+        if self.network == "speed" and self.depth != 8:
+            raise _error("depth", self.depth, "8 for speed, whose shape is fixed")
         if self.stem_stride not in (2, 4):
             raise _error("stem_stride", self.stem_stride, "4, or 2 for small pictures")
 
@@ -236,7 +291,7 @@ def _plain(value: Any) -> Any:
 
 def _error(name: str, value: Any, wanted: str, near: list[str] | None = None) -> ValueError:
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return ValueError(f"RunConfig: {name} = {value!r} will not do: give {wanted}{hint}")
+    return ValueError(f"RunConfig: {name} = {value!r} is invalid; expected {wanted}{hint}")
 
 
 def _unknown(name: str) -> ValueError:
@@ -274,4 +329,4 @@ def _canonical_pool(name: str, text: str) -> str:
     try:
         return str(PoolSpec.parse(text))
     except ValueError as error:
-        raise ValueError(f"RunConfig: {name} = {text!r} will not do: {error}") from None
+        raise ValueError(f"RunConfig: {name} = {text!r} is invalid: {error}") from None

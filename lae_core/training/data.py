@@ -153,6 +153,8 @@ def _draw(index: Tensor, number: int | None, field: str, seed: list[int]) -> Ten
     if number is None:
         return index
     if number > len(index):
-        raise ValueError(f"RunConfig: {field} = {number} will not do: only {len(index)} pictures are there")
+        raise ValueError(
+            f"RunConfig: {field} = {number} is invalid; expected at most {len(index)}, the pictures there are"
+        )
     chosen = np.random.default_rng(seed).permutation(len(index))[:number]
     return index[torch.from_numpy(np.sort(chosen))]

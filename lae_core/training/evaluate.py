@@ -42,6 +42,25 @@ def evaluate(model: nn.Module, images: Tensor, labels: Tensor, split: Split, pre
     return totals
 
 
+@torch.no_grad()
+def pool_spread(model: nn.Module, network: nn.Module, images: Tensor, split: Split) -> float | None:
+    """The standard deviation over positions of what the global pool sees, averaged over channels and pictures.
+
+    A temperature says little by itself: what a pool does depends on t in units of this spread.
+    """
+    seen: list[Tensor] = []
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen.append(inputs[0].flatten(2).double().std(2, unbiased=False).mean())
+
+    hook = network.get_submodule("global_pool").register_forward_pre_hook(note)
+    model.eval()
+    model(augment.normalise(images[:BATCH], split.spec.mean, split.spec.std))
+    model.train()
+    hook.remove()
+    return finite(seen[0].item())
+
+
 def over_sizes(model: nn.Module, config: RunConfig, split: Split) -> dict[str, dict[str, float]]:
     """Accuracy at each of `input_sizes`: pictures zoomed, cut or padded with zeros, cut or padded with noise (E5).
 

@@ -17,6 +17,7 @@ from lightning_fabric.plugins.environments import LightningEnvironment
 from torch import Tensor
 from torch.nn import functional as F
 
+from lae_core.models.whiten import whiten_first_convolution
 from lae_core.training import augment, checkpoint, data, evaluate, network, optim
 from lae_core.training.config import RECIPE, RunConfig
 from lae_core.training.evaluate import finite
@@ -24,19 +25,21 @@ from lae_core.training.provenance import provenance
 
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "fp64": "64-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 Progress = Callable[[int, int, dict[str, Any]], None]
+CHECKPOINT_SECONDS = 120.0  # between checkpoints inside an epoch, so that a kill costs little of a long run
+WHITENED = 5000  # training pictures that a whitened stem is computed from
 
 
 def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Progress | None = None) -> dict[str, Any]:
     """Train one network and return its record, a tree of plain values that JSON can hold.
 
-    With `checkpoint_dir` the run writes a checkpoint after each epoch and goes on from one that it finds there; the
-    record is the same, bit for bit, however often it was interrupted. `progress(done, epochs, row)` is called after
-    each epoch.
+    With `checkpoint_dir` the run writes a checkpoint after each epoch and, in one process, every two minutes within
+    one. It goes on from a checkpoint that it finds there; the record is the same, bit for bit, however often it was
+    interrupted. `progress(done, epochs, row)` is called after each epoch.
 
     The record: `config`, `key`, `status` ("finished", or "diverged" where a loss was not finite), `epochs` (one row
-    each: losses, errors as shares, learning rate, gradient norms, temperatures), `final`, `pools` (their parameters at
-    the end), `input_sizes` (accuracy by view and size), `network`; and, apart because no two runs share them, `times`
-    and `provenance`.
+    each: losses, errors as shares, learning rate, gradient norms, temperatures, the spread over positions that the
+    pool sees), `final`, `pools` (their parameters at the end), `input_sizes` (accuracy by view and size), `network`;
+    and, apart because no two runs share them, `times` and `provenance`.
     """
     fabric = _fabric(config)
     folder = None if checkpoint_dir is None else Path(checkpoint_dir)
@@ -49,14 +52,14 @@ def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Prog
 
 def _fabric(config: RunConfig) -> Fabric:
     if config.recipe != RECIPE:
-        raise ValueError(f"RunConfig: recipe = {config.recipe} will not do: this program trains recipe {RECIPE}")
+        raise ValueError(f"RunConfig: recipe = {config.recipe} is invalid; this program trains recipe {RECIPE}")
     device = config.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("RunConfig: device = 'cuda' will not do: torch sees no GPU here; give 'cpu' or 'auto'")
+        raise ValueError("RunConfig: device = 'cuda' is invalid: torch sees no GPU here; expected 'cpu' or 'auto'")
     if config.precision == "fp16" and device == "cpu":
-        raise ValueError("RunConfig: precision = 'fp16' will not do on a CPU: give 'fp32' or 'bf16'")
+        raise ValueError("RunConfig: precision = 'fp16' is invalid on a CPU; expected 'fp32' or 'bf16'")
     return Fabric(
         accelerator=device,
         devices=config.processes,
@@ -83,14 +86,27 @@ def _torch_state(config: RunConfig) -> Iterator[None]:
 
 
 @dataclass
+class _Part:
+    """Progress within an epoch: steps done, sums over them, and the state of the generator of order and draws."""
+
+    step: int
+    totals: Tensor
+    highest: Tensor
+    generator: Tensor
+
+
+@dataclass
 class _State:
-    """What a run has come to: the part that a checkpoint keeps beside the weights."""
+    """Progress of a run, saved in checkpoints beside the weights."""
 
     epoch: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
     status: str = "running"
     train_seconds: list[float] = field(default_factory=list)
     valid_seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)  # of this process, per epoch with its validation
+    part: dict[str, Any] | None = None  # of the epoch under way
+    part_seconds: tuple[float, float] = (0.0, 0.0)  # by the clock, and of CPU time
 
 
 def _train_in_process(fabric: Fabric, config: dict[str, Any], *rest: Any) -> dict[str, Any]:
@@ -106,15 +122,28 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
     session = Session(config, fabric)
     state = _resume(folder, session)
     while state.epoch < config.epochs and state.status == "running":
-        start = time.perf_counter()
-        row = session.epoch(state.epoch)
+        start, cpu = time.perf_counter() - state.part_seconds[0], time.process_time() - state.part_seconds[1]
+        saved = time.perf_counter()
+
+        def keep_part(part: _Part, start: float = start, cpu: float = cpu) -> None:
+            nonlocal saved
+            if folder is None or time.perf_counter() - saved < CHECKPOINT_SECONDS:
+                return
+            state.part, state.part_seconds = vars(part), (time.perf_counter() - start, time.process_time() - cpu)
+            _keep(folder, session, state)
+            saved = time.perf_counter()
+
+        part = None if state.part is None else _Part(**state.part)
+        row = session.epoch(state.epoch, part, keep_part if config.processes == 1 else None)
         state.epoch += 1
         state.train_seconds.append(time.perf_counter() - start)
+        state.part, state.part_seconds = None, (0.0, 0.0)
         last = state.epoch == config.epochs
         if row["train_loss"] is not None and (last or state.epoch % config.eval_every == 0):
             start = time.perf_counter()
             row |= session.validate()
             state.valid_seconds.append(time.perf_counter() - start)
+        state.cpu_seconds.append(time.process_time() - cpu)
         row["temperatures"] = evaluate.temperatures(session.network)
         state.rows.append(row)
         if row["train_loss"] is None or row.get("valid_loss", 0.0) is None:
@@ -145,6 +174,7 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
         "times": {
             "train": state.train_seconds,
             "validation": state.valid_seconds,
+            "cpu": state.cpu_seconds,
             "total": sum(state.train_seconds) + sum(state.valid_seconds),
             "last_start": time.perf_counter() - began,
         },
@@ -162,17 +192,32 @@ class Session:
         self.split = _split(config, self.device)
         # built on the CPU, so that a seed gives the same weights on every device
         self.network = network.build(config)
+        if config.whiten:
+            chosen = self.split.train_index[:WHITENED]
+            pictures = augment.whole(self.split.train, chosen, config.image_size).cpu()
+            spec = self.split.spec
+            whiten_first_convolution(self.network, augment.normalise(pictures, spec.mean, spec.std))
         self.facts = network.measure(self.network, config.image_size)
         self.model: Any = self.fabric.setup_module(self.network.to(memory_format=torch.channels_last))
         self.optimiser: Any = self.fabric.setup_optimizers(optim.optimiser(self.network, config))
-        self.draws, self.view = augment.trainer(
-            config.augment, self.split.train, config.image_size, config.crop_scale, fill=config.fill
-        )
+        self.draws, self.view = self._views(config.image_size)
+        self.early_view = self.view
+        if config.early_size is not None and config.augment == "resize-crop":
+            # made small at once; the views of the other kinds are made at their full size, then resized
+            _, self.early_view = self._views(config.early_size)
+        self.coins = torch.rand(len(self.split.train), generator=torch.Generator().manual_seed(config.seed)) < 0.5
         mine = self.split.valid_index[self.fabric.global_rank :: self.fabric.world_size]
         self.valid = evaluate.views(config, self.split, config.image_size, mine)
         self.wanted = self.split.valid.labels[mine.to(self.device)]
+
+    def _views(self, size: int) -> tuple[int, Callable[[Tensor, Tensor], Tensor]]:
+        config = self.config
+        draws, view = augment.trainer(
+            config.augment, self.split.train, size, config.crop_scale, config.pad, config.pad_mode, config.fill
+        )
         if config.cutout:
-            self.draws, self.view = augment.with_cutout(self.draws, self.view, config.cutout, self.split.spec.mean)
+            return augment.with_cutout(draws, view, config.cutout, self.split.spec.mean)
+        return draws, view
 
     def reduce(self, totals: Tensor, how: str) -> list[float]:
         """The processes' sum or mean."""
@@ -181,40 +226,55 @@ class Session:
     def validate(self) -> dict[str, float | None]:
         totals = evaluate.evaluate(self.model, self.valid, self.wanted, self.split)
         loss, wrong, count = self.reduce(totals, "sum")
-        return {"valid_loss": finite(loss / count), "valid_error": wrong / count}
+        spread = evaluate.pool_spread(self.model, self.network, self.valid, self.split)
+        return {"valid_loss": finite(loss / count), "valid_error": wrong / count, "spread": spread}
 
-    def epoch(self, number: int) -> dict[str, Any]:
-        """Every training picture once (the last incomplete batch is left out), and what there is to say of it."""
-        config, spec, labels = self.config, self.split.spec, self.split.train.labels
+    def epoch(
+        self, number: int, part: _Part | None = None, keep: Callable[[_Part], None] | None = None
+    ) -> dict[str, Any]:
+        """Train on every picture once (the last incomplete batch is left out) and summarise.
+
+        `keep` is called after each step with the progress within the epoch; given back as `part`, it resumes there.
+        """
+        config, labels = self.config, self.split.train.labels
         # The order and the draws belong to the whole batch, so they do not depend on the number of processes.
         seed = int(np.random.SeedSequence([config.seed, number]).generate_state(1, np.uint64)[0] >> 1)
         generator = torch.Generator().manual_seed(seed)
         order = self.split.train_index[torch.randperm(len(self.split.train_index), generator=generator)]
         steps = len(order) // config.batch
         share = config.batch // self.fabric.world_size
-        part = slice(self.fabric.global_rank * share, (self.fabric.global_rank + 1) * share)
+        mine = slice(self.fabric.global_rank * share, (self.fabric.global_rank + 1) * share)
         rate = optim.schedule(config)
         totals = torch.zeros(3, dtype=torch.float64, device=self.device)
         highest = torch.zeros((), dtype=torch.float64, device=self.device)
+        first = 0
+        if part is not None:
+            first, totals, highest = part.step, part.totals.to(self.device), part.highest.to(self.device)
+            generator.set_state(part.generator)
         self.model.train()
-        for step in range(steps):
-            rows = order[step * config.batch : (step + 1) * config.batch][part]
-            uniforms = torch.rand(config.batch, self.draws, generator=generator, dtype=torch.float64)[part]
-            x = augment.normalise(self.view(rows, uniforms), spec.mean, spec.std)
-            y = labels[rows.to(self.device)]
+        for step in range(first, steps):
+            rows = order[step * config.batch : (step + 1) * config.batch][mine]
+            uniforms = torch.rand(config.batch, self.draws, generator=generator, dtype=torch.float64)[mine]
+            if config.flip == "alternate":
+                mirrored = self.coins[rows] ^ bool(number % 2)
+                uniforms[:, augment.mirror_draw(config.augment)] = torch.where(mirrored, 0.25, 0.75).double()
             # the factor at the middle of the step: a ramp neither starts nor ends with a step of length 0
-            lr = config.lr * rate((number * steps + step + 0.5) / (config.epochs * steps))
+            progress = (number * steps + step + 0.5) / (config.epochs * steps)
+            lr = config.lr * rate(progress)
             optim.set_lr(self.optimiser, lr)
             self.optimiser.zero_grad()
-            logits = self.model(x).float()
-            loss = F.cross_entropy(logits, y, label_smoothing=config.label_smoothing)
-            self.fabric.backward(loss)
+            size = config.early_size if config.early_size and progress < config.early_share else config.image_size
+            for i in range(0, share, config.micro_batch or share):
+                piece = slice(i, i + (config.micro_batch or share))
+                loss, wrong = self._accumulate(rows[piece], uniforms[piece], labels[rows[piece].to(self.device)], size)
+                totals[0] += loss
+                totals[1] += wrong
             norm = self._gradient_norm()
             self.optimiser.step()
-            totals[0] += loss.detach()
-            totals[1] += (logits.detach().argmax(1) != y).sum() / len(y)
             totals[2] += norm
             highest = torch.maximum(highest, norm)
+            if keep is not None:
+                keep(_Part(step + 1, totals, highest, generator.get_state()))
         mean_loss, error, mean_norm = self.reduce(totals / steps, "mean")
         return {
             "epoch": number + 1,
@@ -224,6 +284,19 @@ class Session:
             "gradient_norm": finite(mean_norm),
             "gradient_norm_max": finite(highest.item()),
         }
+
+    def _accumulate(self, rows: Tensor, uniforms: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Add the gradient of some pictures of a batch; their part of its mean loss and of its share of errors."""
+        config, spec = self.config, self.split.spec
+        view = self.view if size == config.image_size else self.early_view
+        x = augment.normalise(view(rows, uniforms), spec.mean, spec.std)
+        if x.shape[-1] != size:
+            x = F.interpolate(x, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
+        logits = self.model(x).float()
+        share = config.batch // self.fabric.world_size
+        loss = F.cross_entropy(logits, y, label_smoothing=config.label_smoothing) * (len(y) / share)
+        self.fabric.backward(loss * config.batch if config.loss == "sum" else loss)
+        return loss.detach(), (logits.detach().argmax(1) != y).sum() / share
 
     def _gradient_norm(self) -> Tensor:
         if self.config.precision == "fp16":  # gradients are scaled: this one knows by how much
@@ -243,7 +316,7 @@ def _split(config: RunConfig, device: torch.device) -> data.Split:
     )
     if len(split.train_index) < config.batch:
         raise ValueError(
-            f"RunConfig: batch = {config.batch} will not do: there are {len(split.train_index)} training pictures"
+            f"RunConfig: batch = {config.batch} is invalid; expected at most the {len(split.train_index)} training pictures"
         )
     return split
 

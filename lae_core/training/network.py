@@ -1,4 +1,4 @@
-"""From a config to its network, and what is to be known of a network beforehand."""
+"""Build a config's network; count its parameters and FLOPs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lae_core.models import WRN, MXResNet, PyramidNet
+from lae_core.models import WRN, MXResNet, PyramidNet, SpeedNet
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
 
 _OPTIONS = {
-    "wrn": (WRN, ("last_activation", "squeeze", "squeeze_ratio", "squeeze_place")),
+    "wrn": (WRN, ("last_activation", "squeeze", "squeeze_ratio", "squeeze_place", "stem", "strides", "zero_init")),
     "pyramidnet": (PyramidNet, ("survival", "tail", "last_activation")),
-    "mxresnet": (MXResNet, ("attention", "stem_stride")),
+    "mxresnet": (MXResNet, ("attention", "stem_stride", "zero_init")),
+    "speed": (SpeedNet, ("strides", "squeeze", "squeeze_ratio")),
 }
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from lae_core.pooling import weight_decay_groups
 from lae_core.training.config import RunConfig
+from lae_core.training.muon import Muon
 
 Schedule = Callable[[float], float]
 
@@ -53,28 +54,47 @@ def parameter_groups(model: nn.Module, config: RunConfig) -> list[dict[str, Any]
     """Groups with their weight decay and `lr_factor`.
 
     Pools never decay, and take the learning rate times `temperature_lr`. Normalisation weights, biases and the other
-    vectors (PReLU's slopes, attention's γ) decay only with `decay_norm`.
+    vectors (PReLU's slopes, attention's γ) take it times `vector_lr` and decay only with `decay_norm`; the last linear
+    layer's weights take it times `head_lr`. With muon, convolutions are a group of their own.
     """
+    head = [m for m in model.modules() if isinstance(m, nn.Linear)][-1].weight
     groups: list[dict[str, Any]] = []
     for group in weight_decay_groups(model, config.weight_decay):
-        pool = group["name"] != "decay"
-        group = group | {"lr_factor": config.temperature_lr if pool else 1.0}
-        if pool or config.decay_norm:
-            groups.append(group)
+        if group["name"] != "decay":
+            groups.append(group | {"lr_factor": config.temperature_lr})
             continue
-        vectors = [p for p in group["params"] if p.ndim <= 1]
-        groups.append(group | {"params": [p for p in group["params"] if p.ndim > 1]})
-        groups.append(group | {"params": vectors, "weight_decay": 0.0, "name": "vectors"})
+        decay = config.weight_decay
+        members = {
+            "convolutions": (decay, 1.0, [p for p in group["params"] if p.ndim == 4]),
+            "matrices": (decay, 1.0, [p for p in group["params"] if p.ndim in (2, 3) and p is not head]),
+            "head": (decay, config.head_lr, [p for p in group["params"] if p is head]),
+            "vectors": (
+                decay if config.decay_norm else 0.0,
+                config.vector_lr,
+                [p for p in group["params"] if p.ndim <= 1],
+            ),
+        }
+        for name, (decay, factor, params) in members.items():
+            if params:
+                groups.append({"params": params, "weight_decay": decay, "name": name, "lr_factor": factor})
     return groups
 
 
 def optimiser(model: nn.Module, config: RunConfig) -> torch.optim.Optimizer:
-    """SGD with momentum, or Ranger: RAdam with decoupled weight decay, under Lookahead."""
+    """SGD with momentum; Muon for convolutions and SGD for the rest; or Ranger.
+
+    Ranger is RAdam with decoupled weight decay, under Lookahead.
+    """
     groups = parameter_groups(model, config)
     if config.decay_slopes:
         groups = _decay_slopes(model, groups, config.weight_decay)
     if config.optimiser == "sgd":
-        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum)
+        return torch.optim.SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
+    if config.optimiser == "muon":
+        for group in groups:
+            if group["name"] == "convolutions":
+                group |= {"orthogonal": True, "momentum": config.muon_momentum, "weight_decay": 0.0}
+        return Muon(groups, lr=config.lr, momentum=config.momentum, nesterov=config.nesterov)
     from pytorch_optimizer import Lookahead
 
     inner = torch.optim.RAdam(

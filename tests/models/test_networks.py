@@ -96,7 +96,7 @@ def test_wrn_has_the_papers_widths_and_two_blocks_a_stage():
 
 
 def test_a_fresh_wrn_block_passes_its_shortcut():
-    block = Block(8, 8, 1, "prelu", None, 16, "residual")
+    block = Block(8, 8, 1, "prelu", None, 16, "residual", zero_init=True)
     x = torch.randn(3, 8, 5, 5)
     torch.testing.assert_close(block(x), torch.nn.functional.prelu(x, torch.tensor([0.25])))
 

@@ -39,7 +39,7 @@ def test_failures_are_listed_and_give_exit_code_1(plan, tmp_path, capsys):
     arguments = ["sweep", str(plan), "--store", str(tmp_path / "runs"), "--where", "inline", "--set", "batch=128"]
     assert main(arguments) == 1
     error = capsys.readouterr().err
-    assert "2 failed" in error and "batch = 128 will not do" in error and "'pool': 'max'" in error
+    assert "2 failed" in error and "batch = 128 is invalid" in error and "'pool': 'max'" in error
 
 
 @pytest.mark.parametrize(

@@ -161,5 +161,5 @@ def test_subsets_follow_the_seed_and_the_validation_subset_does_not():
     assert len(one.train_index) == 100 and len(set(one.train_index.tolist())) == 100
     assert not torch.equal(one.train_index, two.train_index)
     assert torch.equal(one.valid_index, two.valid_index) and len(one.valid_index) == 50
-    with pytest.raises(ValueError, match="subset = 2000 will not do: only 1438"):
+    with pytest.raises(ValueError, match="subset = 2000 is invalid; expected at most 1438"):
         data.split("digits", subset=2000)

@@ -11,6 +11,7 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.plugins import MixedPrecision
 from lightning_fabric.plugins.environments import LightningEnvironment
+from same_record import outcome
 
 from lae_core.training import checkpoint, loop
 from lae_core.training.config import RECIPE, RunConfig
@@ -19,11 +20,6 @@ SMALL = RunConfig(
     depth=8, width=0.5, pool="lae(t0=4, train=channel)", data="digits", augment="flip-crop", epochs=2, batch=32,
     subset=160, eval_subset=60, lr=0.1,
 )  # fmt: skip
-
-
-def outcome(record: dict) -> str:
-    """All of a record that two runs must share, as text: equal text is equal bits."""
-    return json.dumps({k: v for k, v in record.items() if k not in ("times", "provenance")}, sort_keys=True)
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +181,7 @@ def test_every_choice_reaches_the_run(base, change):
     [
         ({"recipe": RECIPE + 1}, "recipe"),
         ({"precision": "fp16", "device": "cpu"}, "precision = 'fp16'"),
-        ({"subset": 20}, "batch = 32 will not do: there are 20"),
+        ({"subset": 20}, "batch = 32 is invalid; expected at most the 20"),
     ],
 )
 def test_what_cannot_run_is_refused_before_it_starts(change, says):
