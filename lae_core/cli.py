@@ -158,7 +158,7 @@ def _add_data(commands: argparse._SubParsersAction) -> None:
         help="fetch and verify data sets; without a name, list them",
         description="Fetch data sets into $LAE_DATA (else data/), verified by hash. Nothing else ever downloads one.",
     )
-    data.add_argument("names", nargs="*", metavar="NAME", help="cifar10, cifar100, imagewoof-160, …; none lists all")
+    data.add_argument("names", nargs="*", metavar="NAME", help="cifar10, cifar100, imagewoof-full, …; none lists all")
     data.add_argument("--from", dest="folder", metavar="FOLDER", help="look in this folder first for a copy by hand")
     data.add_argument("--again", action="store_true", help="fetch again what is there already")
     data.set_defaults(run=_data, extra="models")

@@ -22,9 +22,10 @@ ARCHIVE = {128: 160, 256: 320}
 
 # AutoAugment fills with grey as the cited codes do, and the slopes of PReLUs decay as in Hoffer's.
 WRN = RunConfig(fill=128, decay_slopes=True)
+# ShakeDrop's code takes Nesterov momentum by default, and decays everything.
 PYRAMIDNET = RunConfig(
     network="pyramidnet", depth=110, width=200, last_activation="relu", batch=128, epochs=300, schedule="step", lr=0.1,
-    weight_decay=1e-4, decay_norm=True, fill=128, nesterov=True,  # as the cited code has it by default
+    weight_decay=1e-4, decay_norm=True, nesterov=True, fill=128,
 )  # fmt: skip
 
 

@@ -201,8 +201,6 @@ class Session:
         self.model: Any = self.fabric.setup_module(self.network.to(memory_format=torch.channels_last))
         self.optimiser: Any = self.fabric.setup_optimizers(optim.optimiser(self.network, config))
         self.draws, self.view = self._views(config.image_size)
-        if config.cutout:
-            self.draws, self.view = augment.with_cutout(self.draws, self.view, config.cutout, self.split.spec.mean)
         self.early_view = self.view
         if config.early_size is not None and config.augment == "resize-crop":
             # made small at once; the views of the other kinds are made at their full size, then resized
@@ -214,9 +212,12 @@ class Session:
 
     def _views(self, size: int) -> tuple[int, Callable[[Tensor, Tensor], Tensor]]:
         config = self.config
-        return augment.trainer(
+        draws, view = augment.trainer(
             config.augment, self.split.train, size, config.crop_scale, config.pad, config.pad_mode, config.fill
         )
+        if config.cutout:
+            return augment.with_cutout(draws, view, config.cutout, self.split.spec.mean)
+        return draws, view
 
     def reduce(self, totals: Tensor, how: str) -> list[float]:
         """The processes' sum or mean."""

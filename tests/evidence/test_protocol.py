@@ -1,9 +1,19 @@
 """The printed protocol: every row of the paper's hyperparameter tables arrives in its config, and no other does."""
 
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
 import pytest
 
+from lae_core.book.notebooks import all_notebooks
 from lae_core.evidence import protocol
 from lae_core.evidence.paper import tables
+from lae_core.pooling import PoolSpec
+from lae_core.training.config import RunConfig
+
+REPO = Path(__file__).resolve().parents[2]
 
 FIELDS = {"flat_share": "flat"}
 NUMBERS = ("lr", "weight_decay", "momentum", "beta2", "eps", "flat_share", "lr_decay")
@@ -50,7 +60,7 @@ def test_where_the_paper_is_silent_the_cited_code_is_followed():
     for config in (protocol.wrn("avg", "cifar10"), protocol.squeeze_excite("avg", "lae", "cifar100")):
         assert (config.fill, config.decay_slopes, config.decay_norm, config.cutout) == (128, True, False, 0)
     pyramid = protocol.pyramidnet("avg", "cifar10")
-    assert (pyramid.fill, pyramid.decay_norm, pyramid.cutout) == (128, True, 0)
+    assert (pyramid.fill, pyramid.decay_norm, pyramid.nesterov, pyramid.cutout) == (128, True, True, 0)
     for size, share in ((128, 0.8), (256, 8 / 9)):
         mx = protocol.mxresnet("avg", "imagewoof", size)
         assert (mx.data, mx.precision, mx.valid_crop) == ("imagewoof-full", "fp16", pytest.approx(share))
@@ -123,3 +133,20 @@ def test_what_is_not_printed_is_an_error_that_names_what_is():
         protocol.pyramidnet_retuned("avg", "cifar10")
     with pytest.raises(ValueError, match="size=64.*128.*256"):
         protocol.mxresnet("avg", "imagewoof", 64)
+
+
+def test_every_choice_of_the_page_names_an_argument_that_exists():
+    """The table of choices in book/training.md: what stands in its brackets can be set."""
+    text = (REPO / "book" / "training.md").read_text(encoding="utf-8")
+    table = text[text.index(":name: tab-training-choices") :].split("```")[0]
+    named = {
+        name for brackets in re.findall(r"\(([^()]*`[^()]*)\)", table) for name in re.findall(r"`(\w+)`", brackets)
+    }
+    known = {field.name for field in dataclasses.fields(RunConfig)} | {"mixed"}
+    known |= set(inspect.signature(protocol.mxresnet).parameters)
+    known |= {name for notebook in all_notebooks(REPO) for name in notebook.parameters}
+    for argument in ("a0=0.75", "bounds=unit"):
+        known |= {name for name, _ in PoolSpec.parse(f"mixed({argument})").arguments}
+    assert named - known == set()
+    wanted = {"nesterov", "archive", "precision", "valid_crop", "decay_slopes", "fill", "cutout", "a0", "bounds"}
+    assert wanted | {"lookahead_steps", "lookahead_alpha", "rates", "context"} <= named
