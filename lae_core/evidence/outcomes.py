@@ -165,7 +165,7 @@ def setting(records: Sequence[Record], profile: str) -> str:
     where = origin.get("gpu") or origin.get("cpu") or "unknown hardware"
     return (
         f"{profile}: {_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; "
-        f"{_network(config)} with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions; "
+        f"{network_title(config)} with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions; "
         f"n = {n} {over}s an arm; {where}."
     )
 
@@ -175,6 +175,7 @@ def _data(config: dict[str, Any]) -> str:
     return f"{title} at {config['image_size']} px"
 
 
-def _network(config: dict[str, Any]) -> str:
+def network_title(config: dict[str, Any]) -> str:
+    """The network of a run in a few words."""
     names = {"wrn": "WRN", "pyramidnet": "PyramidNet", "mxresnet": "MXResNet"}
-    return f"{names[config['network']]}-{config['depth']}, width {config['width']:g}"
+    return f"{names.get(config['network'], config['network'])}-{config['depth']}, width {config['width']:g}"
