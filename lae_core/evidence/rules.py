@@ -16,20 +16,12 @@ What agrees with the paper's own tables is *consistent with print*, not reproduc
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from lae_core.evidence.compare import Comparison, Comparisons, Contrast, tally
-from lae_core.evidence.gate import Kind, Regime, family, regime
-from lae_core.evidence.scale import scale_of
-from lae_core.runs.records import Record
+from lae_core.evidence.compare import Comparison, Comparisons, Contrast
+from lae_core.evidence.decision import Built, Decision, Rule
 
-VERDICTS: tuple[str, ...] = (
-    "proved", "reproduced", "consistent with print", "implemented", "partly", "contradicted", "open",
-    "not testable here",
-)  # fmt: skip
 MARGIN, WIDE_MARGIN = 0.2, 0.5  # points of accuracy: in tables of pools, in sweeps
 TABLE_N = {"cifar10": 10, "other": 5}
 SWEEP_N = {"other": 5}
@@ -38,106 +30,6 @@ IMAGENET = ("imagewoof", "imagenette")
 
 AVERAGE, SCALED = "avg", "avg with a learned scale"
 FIXED, ONE, CHANNEL = "lae", "lae(train=one)", "lae(train=channel)"
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A verdict's word with all that a reader needs beside it. `because` says what held the word down, if anything."""
-
-    claim: str
-    word: str
-    rule: str
-    scale: str
-    n: int | None = None
-    regimes: tuple[Regime, ...] = ()
-    because: str = ""
-    comparisons: Comparisons | None = None
-
-    @property
-    def evidence(self) -> str:
-        """The comparisons in a sentence, with differences and intervals."""
-        return "" if self.comparisons is None else f"{tally(self.comparisons.values())}."
-
-    def __str__(self) -> str:
-        return f"{self.claim}: {self.word}" + (f" ({self.because})" if self.because else "")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule that can be called with its evidence. `word` is the bare rule, without gate, n and places."""
-
-    claim: str
-    word: Callable[..., str]
-    margin: float | None = None
-    n: Mapping[str, int] = field(default_factory=dict)
-    gate: Kind = "table"
-    places: tuple[str, ...] = ()
-    protocol: str = ""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "__doc__", inspect.getdoc(self.word))  # so that help(rules.e3) shows the rule
-
-    @property
-    def text(self) -> str:
-        """The rule in words, on one line."""
-        return " ".join((inspect.getdoc(self.word) or "").split())
-
-    def __call__(self, *evidence: Any) -> Decision:
-        found = [part for part in evidence if isinstance(part, Comparisons)]
-        parts = [part for part in evidence if isinstance(part, Decision)]
-        if parts:
-            return self._from_parts(parts)
-        if not found:
-            built = [part for part in evidence if isinstance(part, Built)]
-            if built:
-                scale = scale_of(built[0].runs, self.protocol)
-                return Decision(self.claim, self.word(built[0], scale), self.text, scale)
-            return Decision(self.claim, _in_print(self.word(*evidence)), self.text, "printed")
-        (comparisons,) = found
-        if comparisons.source == "printed":
-            word = _in_print(self.word(comparisons))
-            return Decision(self.claim, word, self.text, "printed", comparisons.n, comparisons=comparisons)
-        return self._from_runs(comparisons)
-
-    def _from_parts(self, parts: Sequence[Decision]) -> Decision:
-        """A claim of several parts rests on what they rest on."""
-        regimes = tuple(dict.fromkeys(r for part in parts for r in part.regimes))
-        scale = "paper" if {part.scale for part in parts} == {"paper"} else "cpu"
-        n = min((part.n for part in parts if part.n), default=None)
-        because = "; ".join(dict.fromkeys(part.because for part in parts if part.because))
-        return Decision(self.claim, self.word(*parts), self.text, scale, n, regimes, because)
-
-    def _from_runs(self, comparisons: Comparisons) -> Decision:
-        if not comparisons:
-            return Decision(self.claim, "open", self.text, "cpu", because="not run")
-        baseline = comparisons.baseline or {}
-        regimes = tuple(regime(place, baseline[place], self.gate) for place in {c.place: None for c in comparisons})
-        passed = {r.place for r in regimes if r.passed}
-        counted = comparisons.only(lambda contrast: contrast.place in passed)
-        scale = scale_of(comparisons.runs, self.protocol)
-        decision = Decision(self.claim, "", self.text, scale, comparisons.n, regimes, comparisons=comparisons)
-        if not counted:
-            return replace(decision, word="not testable here", because="the baseline arm is below the gate")
-        if short := self._short_of_runs(counted):
-            return replace(decision, word="open", because=short)
-        word, data = self.word(counted), {family(baseline[place][0].config["data"]) for place in passed}
-        if word == "reproduced" and not data >= set(self.places):
-            missing = ", ".join(name for name in self.places if name not in data)
-            return replace(decision, word="partly", because=f"nothing was decided on {missing}")
-        below = ", ".join(r.place for r in regimes if not r.passed)
-        return replace(decision, word=word, because=f"not counted, being below the gate: {below}" if below else "")
-
-    def _short_of_runs(self, counted: Comparisons) -> str:
-        for contrast, c in counted.items():
-            data = family((counted.baseline or {})[contrast.place][0].config["data"])
-            wanted = self.n.get(data, self.n.get("other", 2))
-            if c.n < wanted:
-                return f"n = {c.n} on {contrast.place}, the rule asks for {wanted}"
-        return ""
-
-
-def _in_print(word: str) -> str:
-    return "consistent with print" if word == "reproduced" else word
 
 
 RULES: dict[str, Rule] = {}
@@ -180,11 +72,19 @@ def combine(words: Sequence[str]) -> str:
 def by_place(comparisons: Comparisons, word: Callable[[Comparisons], str]) -> str:
     """The word of each place, combined."""
     places = dict.fromkeys(contrast.place for contrast in comparisons)
-    return combine([word(comparisons.only(lambda c, place=place: c.place == place)) for place in places] or ["open"])
+    return combine([word(comparisons.only(_in(place))) for place in places] or ["open"])
 
 
 def _against(*seconds: str) -> Callable[[Contrast], bool]:
     return lambda contrast: contrast.second in seconds
+
+
+def _in(place: str) -> Callable[[Contrast], bool]:
+    return lambda contrast: contrast.place == place
+
+
+def _of(first: str) -> Callable[[Contrast], bool]:
+    return lambda contrast: contrast.first == first
 
 
 # Training: tables of pools (tiers 1, 6, 7, 8), by recipes whose networks work.
@@ -331,8 +231,8 @@ def c11(comparisons: Comparisons) -> str:
     else open. One per channel: reproduced if it rises from every t₀ up to 4 and falls from every one above;
     contradicted if it never does as said and somewhere the opposite; partly if it does at some t₀; else open.
     The claim is both, on every data set: partly where only a part came out."""
-    one = comparisons.only(lambda c: c.first == ONE)
-    channel = comparisons.only(lambda c: c.first == CHANNEL)
+    one = comparisons.only(_of(ONE))
+    channel = comparisons.only(_of(CHANNEL))
     return combine([by_place(part, word) for part, word in ((one, _rises), (channel, _turns)) if part] or ["open"])
 
 
@@ -416,7 +316,7 @@ def c9(comparisons: Comparisons) -> str:
 def _advice(comparisons: Comparisons) -> str:
     words = []
     for setting in dict.fromkeys(contrast.first for contrast in comparisons):
-        own = comparisons.only(lambda c, setting=setting: c.first == setting)
+        own = comparisons.only(_of(setting))
         average = own.outcomes(_against(AVERAGE))
         if "lower" in own.outcomes(_against(AVERAGE, FIXED)):
             words.append("contradicted")
@@ -492,7 +392,7 @@ def c10(comparisons: Comparisons) -> str:
     temperature against one per channel. Reproduced if trained is higher throughout, and one is higher than per
     channel somewhere and lower nowhere; contradicted if none is higher and one is lower; partly if some are higher;
     else open."""
-    trained = comparisons.outcomes(lambda c: c.second == "fixed")
+    trained = comparisons.outcomes(_against("fixed"))
     single = comparisons.outcomes(lambda c: c.second != "fixed")
     if trained and set(trained) == {"higher"} and some_of(single, "higher", "lower") == "reproduced":
         return "reproduced"
@@ -560,14 +460,6 @@ def c25(comparisons: Comparisons) -> str:
 
 
 # Networks and searches as described.
-
-
-class Built(NamedTuple):
-    """A network built from its description: its parameters, the number known for it, and the runs that trained it."""
-
-    parameters: int
-    known: int | None
-    runs: Sequence[Record] = ()
 
 
 def _network(built: Built, scale: str) -> str:
@@ -655,7 +547,7 @@ def c2(comparisons: Comparisons) -> str:
 
 def statements_of_c2(comparisons: Comparisons) -> dict[str, bool]:
     """Which of C2's four statements hold, by setting."""
-    at = {place: comparisons.outcomes(lambda c, place=place: c.place == place) for place in C2_BETTER}
+    at = {place: comparisons.outcomes(_in(place)) for place in C2_BETTER}
     return {place: ("higher" in at[place]) if better else not {"higher", "lower"} & set(at[place])
             for place, better in C2_BETTER.items()}  # fmt: skip
 
@@ -672,7 +564,7 @@ def c9a(comparisons: Comparisons) -> str:
     average = comparisons.outcomes(_against(AVERAGE))
     if "lower" in average or "higher" not in average:
         return "contradicted"
-    each = {c.first: comparisons.outcomes(lambda k, c=c: k[1:3] == (c.first, AVERAGE)) for c in comparisons}
+    each = {c.first: comparisons.only(_of(c.first)).outcomes(_against(AVERAGE)) for c in comparisons}
     both = all("higher" in outcomes for outcomes in each.values())
     return "reproduced" if both and "lower" not in comparisons.outcomes() else "partly"
 
@@ -747,7 +639,7 @@ def c19(comparisons: Comparisons) -> str:
     0.1 points. Reproduced if they do not add up in every case, contradicted if they do in most, partly if they do not
     in some, else open."""
     cases = {(key.place, key.first) for key in comparisons}
-    outcomes = [set(comparisons.outcomes(lambda c, case=case: (c.place, c.first) == case)) for case in cases]
+    outcomes = [set(comparisons.only(_in(place)).outcomes(_of(first))) for place, first in cases]
     stack, fail = (sum(o == {"higher"} for o in outcomes), sum(bool(o & {"lower", "same"}) for o in outcomes))
     if cases and fail == len(cases):
         return "reproduced"

@@ -7,8 +7,9 @@ import pytest
 
 from lae_core.evidence import rules
 from lae_core.evidence.compare import OUTCOMES, Comparison, Comparisons, Contrast
+from lae_core.evidence.decision import Built, Decision
 from lae_core.evidence.ledger import load_claims
-from lae_core.evidence.rules import RULES, Built, Decision
+from lae_core.evidence.rules import RULES
 from lae_core.evidence.stats import Interval
 
 C10, C100, WOOF, NETTE = "CIFAR-10", "CIFAR-100", "Imagewoof 64 px", "Imagenette 64 px"
