@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from lae_core.runs import claims
+from lae_core.runs import locks
 
 
 @pytest.fixture
@@ -17,44 +17,44 @@ def directory(tmp_path):
 
 
 def body(directory, number=0):
-    return json.loads((directory / f"claim.{number}").read_text())
+    return json.loads((directory / f"lock.{number}").read_text())
 
 
-def write_claim(directory, number=0, **changes):
+def write_lock(directory, number=0, **changes):
     directory.mkdir(exist_ok=True)
     process = psutil.Process()
-    content = {"machine": claims._machine(), "pid": process.pid, "started": process.create_time()} | changes
-    (directory / f"claim.{number}").write_text(json.dumps(content))
+    content = {"machine": locks._machine(), "pid": process.pid, "started": process.create_time()} | changes
+    (directory / f"lock.{number}").write_text(json.dumps(content))
 
 
 def test_one_owner_until_it_gives_back(directory):
-    held = claims.claim(directory)
+    held = locks.acquire(directory)
     assert held is not None and body(directory)["pid"] == os.getpid()
-    assert claims.claim(directory) is None
+    assert locks.acquire(directory) is None
     held.free(failed=True)
-    assert claims.look(directory).free and claims.look(directory).failed
-    again = claims.claim(directory)
+    assert locks.look(directory).free and locks.look(directory).failed
+    again = locks.acquire(directory)
     assert again is not None
     again.done()
-    assert claims.look(directory) is None and list(directory.iterdir()) == []
+    assert locks.look(directory) is None and list(directory.iterdir()) == []
 
 
 def _try(directory, start, wins):
     start.wait()
-    if claims.claim(directory) is not None:
+    if locks.acquire(directory) is not None:
         with wins.get_lock():
             wins.value += 1
     start.wait()  # nobody leaves, and so looks dead, before all have tried
 
 
-@pytest.mark.parametrize("dead_claim", [False, True])
-def test_of_many_processes_exactly_one_wins(tmp_path, dead_claim):
+@pytest.mark.parametrize("dead_lock", [False, True])
+def test_of_many_processes_exactly_one_wins(tmp_path, dead_lock):
     fork = multiprocessing.get_context("fork")
     for attempt in range(5):
         directory = tmp_path / str(attempt)
         directory.mkdir()
-        if dead_claim:
-            write_claim(directory, pid=2**22 + 1)
+        if dead_lock:
+            write_lock(directory, pid=2**22 + 1)
         start, wins = fork.Barrier(6), fork.Value("i", 0)
         contenders = [fork.Process(target=_try, args=(directory, start, wins)) for _ in range(6)]
         for contender in contenders:
@@ -65,42 +65,42 @@ def test_of_many_processes_exactly_one_wins(tmp_path, dead_claim):
 
 
 def test_a_dead_process_of_this_machine_is_replaced_at_once(directory):
-    write_claim(directory, pid=2**22 + 1)
-    assert claims.look(directory).owner_is_dead
-    assert claims.claim(directory) is not None
+    write_lock(directory, pid=2**22 + 1)
+    assert locks.look(directory).owner_is_dead
+    assert locks.acquire(directory) is not None
 
 
 def test_a_process_number_used_again_is_not_the_owner(directory):
-    write_claim(directory, started=psutil.Process().create_time() - 1000)
-    assert claims.look(directory).owner_is_dead
+    write_lock(directory, started=psutil.Process().create_time() - 1000)
+    assert locks.look(directory).owner_is_dead
 
 
 def test_another_machine_is_believed_until_it_shows_no_life(directory):
-    write_claim(directory, machine="another", pid=2**22 + 1)
-    found, watch = claims.look(directory), claims.Watch(stale=0.2)
-    assert claims.claim(directory) is None
+    write_lock(directory, machine="another", pid=2**22 + 1)
+    found, watch = locks.look(directory), locks.Watch(stale=0.2)
+    assert locks.acquire(directory) is None
     assert not watch.is_dead(directory, found)
     time.sleep(0.15)
     # A sign of life, by a clock that is a day behind ours, starts the wait anew.
-    os.utime(directory / "claim.0", (time.time() - 86400,) * 2)
-    assert not watch.is_dead(directory, claims.look(directory))
+    os.utime(directory / "lock.0", (time.time() - 86400,) * 2)
+    assert not watch.is_dead(directory, locks.look(directory))
     time.sleep(0.15)
-    assert not watch.is_dead(directory, claims.look(directory))
+    assert not watch.is_dead(directory, locks.look(directory))
     time.sleep(0.1)
-    dead = claims.look(directory)
+    dead = locks.look(directory)
     assert watch.is_dead(directory, dead)
-    os.utime(directory / "claim.0")  # it wakes up just before we take over
-    assert claims.claim(directory, over=dead) is None
-    assert claims.claim(directory, over=claims.look(directory)) is not None
+    os.utime(directory / "lock.0")  # it wakes up just before we take over
+    assert locks.acquire(directory, over=dead) is None
+    assert locks.acquire(directory, over=locks.look(directory)) is not None
     assert body(directory, 1)["pid"] == os.getpid()
 
 
 def test_an_owner_shows_life(directory, monkeypatch):
-    monkeypatch.setattr(claims, "BEAT", 0.02)
-    held = claims.claim(directory)
-    before = claims.look(directory).stamp
+    monkeypatch.setattr(locks, "BEAT", 0.02)
+    held = locks.acquire(directory)
+    before = locks.look(directory).stamp
     deadline = time.monotonic() + 5
-    while claims.look(directory).stamp == before:
+    while locks.look(directory).stamp == before:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     held.done()
