@@ -192,10 +192,11 @@ def _paired(name: str, a: Sample, b: Sample) -> Raw:
 
 
 def _flat(side: Side) -> Iterator[Record]:
+    """The runs of a side, however deep they lie; what else stands there tells the measure what to do."""
     if isinstance(side, Record):
         yield side
-    else:
-        for part in side.values() if isinstance(side, Mapping) else side:
+    elif isinstance(side, list | tuple):
+        for part in side:
             yield from _flat(part)
 
 

@@ -2,7 +2,7 @@
 
     store/store.json           says that this is a run store
     store/<key>/record.json    the finished run: config, result, provenance, checksum
-    store/<key>/claim.<n>      who is running it (see locks.py)
+    store/<key>/lock.<n>       who is running it (see locks.py)
     store/<key>/failure.json   why it last failed
     store/<key>/checkpoint/    what is kept to resume; gone once the record is there
 

@@ -1,4 +1,4 @@
-"""Claims: one owner at a time, a dead one is replaced, and clocks of two machines are never compared."""
+"""Locks: one owner at a time, a dead one is replaced, and clocks of two machines are never compared."""
 
 import json
 import multiprocessing
