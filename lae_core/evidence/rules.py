@@ -644,3 +644,25 @@ def c19(comparisons: Comparisons) -> str:
     if cases and fail == len(cases):
         return "reproduced"
     return "contradicted" if 2 * stack > len(cases) else "partly" if fail else "open"
+
+
+def overview() -> list[dict[str, str]]:
+    """Every rule as a row of a table: the claim, its rule in words, and what was fixed with it."""
+    return [
+        {
+            "claim": claim,
+            "rule": found.text,
+            "margin": "–" if found.margin is None else f"{found.margin:g}",
+            "runs per arm": ", ".join(f"{n} ({data})" if data != "other" else str(n) for data, n in found.n.items())
+            or "–",
+            "gate": found.gate if found.n else "–",
+            "data sets": ", ".join(found.places) or "–",
+        }
+        for claim, found in sorted(RULES.items(), key=lambda item: _order(item[0]))
+    ]
+
+
+def _order(claim: str) -> tuple[str, int, str]:
+    """E2 before E10, and letters in the order of the ledger: networks, experiments, further claims."""
+    digits = "".join(c for c in claim[1:] if c.isdigit())
+    return str("TNEC".index(claim[0])), int(digits), claim
