@@ -18,7 +18,7 @@ from lae_core.runs.export import read_export
 from lae_core.training import augment, data
 from lae_core.training.config import RunConfig
 
-PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10000.0)  # pixels from 0 to 1
+PENALTIES = (10.0, 100.0, 1000.0, 10000.0)  # pixels from 0 to 1
 
 
 def accuracy(config: RunConfig) -> float:
@@ -64,7 +64,8 @@ def main(args: argparse.Namespace) -> int:
     wanted = missing([Path(name) for name in args.records] or sorted(gate.RIDGE.parent.glob("*.jsonl")), known)
     for name in args.whole:
         config = RunConfig(data=name)
-        wanted |= {gate.pictures(config.to_dict()): config}
+        if (pictures := gate.pictures(config.to_dict())) not in known:
+            wanted[pictures] = config
     for number, (name, config) in enumerate(wanted.items(), start=1):
         known[name] = accuracy(config)
         print(f"{number} of {len(wanted)}: {known[name]:.1f} % on {json.loads(name)}", flush=True)

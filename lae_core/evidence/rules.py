@@ -528,7 +528,7 @@ def c7a(lower: int, settings: int) -> str:
 def c24(average_as_said: bool, lae_as_said: bool) -> str:
     """From the printed hyperparameters of PyramidNet: reproduced if both weight decays are as said, partly if one is,
     contradicted if neither."""
-    met = average_as_said + lae_as_said
+    met = bool(average_as_said) + bool(lae_as_said)
     return ("contradicted", "partly", "reproduced")[met]
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from lae_core.evidence import rules
+from lae_core.evidence.claims import load_claims
 from lae_core.evidence.compare import OUTCOMES, Comparison, Comparisons, Contrast
 from lae_core.evidence.decision import Built, Decision
-from lae_core.evidence.ledger import load_claims
 from lae_core.evidence.rules import RULES
 from lae_core.evidence.stats import Interval
 
