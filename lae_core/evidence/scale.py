@@ -69,12 +69,12 @@ def _faster(config: RunConfig) -> Iterable[RunConfig]:
         yield found.replace(temperature_lr=config.temperature_lr)
 
 
-_TABLE_2 = tables()["mxresnet"].n_comment or 0
 PROTOCOLS: dict[str, Printed] = {
     "wrn": Printed(_wrn, tables()["wrn"].n or 0),
     "squeeze": Printed(_squeeze, tables()["se"].n or 0),
     "pyramidnet": Printed(_pyramidnet, 5),
-    "mxresnet": Printed(_mxresnet(5, None), _TABLE_2),
+    "mxresnet": Printed(_mxresnet(5, None), tables()["mxresnet"].n_comment or 0),
+    "input size": Printed(_mxresnet(5, None), 28),  # its figures say 18 to 28
     "final temperature": Printed(_faster, 10, "fold"),
     "initial temperature": Printed(_mxresnet(6, None, "avg"), 10, "fold"),
     "precision": Printed(_mxresnet(6, "avg"), 10, "fold"),

@@ -114,6 +114,7 @@ def test_every_protocol_is_the_paper_s_scale_and_none_of_another():
         "squeeze": arm(protocol.squeeze_excite("avg", "lae", "cifar10"), 95.0, 30),
         "pyramidnet": arm(protocol.pyramidnet("lae", "cifar100"), 80.0, 5),
         "mxresnet": arm(protocol.mxresnet("lae(t0=4)", "imagewoof", 128), 75.0, 40),
+        "input size": arm(protocol.mxresnet("lae", "imagewoof", 256).replace(input_sizes=[128]), 75.0, 28),
         "final temperature": arm(
             protocol.mxresnet("lae(t0=8, train=one)", "imagewoof", 128, epochs=25), 75.0, 10, "fold"
         ),
