@@ -1,6 +1,7 @@
 """Records to data frames and to one text file, and back."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -114,6 +115,20 @@ def test_what_all_runs_share_is_under_the_checksum(tmp_path):
     path.write_text(path.read_text().replace('"commit":"abc"', '"commit":"NVIDIA H100"'))
     with pytest.raises(ValueError, match="checksum in its first line"):
         read_export(path, schema=Toy)
+
+
+RESULTS = sorted((Path(__file__).resolve().parents[2] / "book" / "results").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_committed_records_are_whole_and_an_edit_stops_the_book(path, tmp_path):
+    assert read_export(path)
+    head, _, rest = path.read_bytes().partition(b"\n")
+    for edited in (head.replace(b"AMD EPYC", b"NVIDIA H100"), head.replace(b'"epochs":', b'"epochs" :'), head + b" "):
+        (tmp_path / path.name).write_bytes(edited + b"\n" + rest)
+        if edited != head:
+            with pytest.raises(ValueError, match=path.name):
+                read_export(tmp_path / path.name)
 
 
 def test_a_key_that_its_config_does_not_give_is_refused(tmp_path):
