@@ -55,12 +55,24 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     sw.add_argument("--trivial", type=int, default=1000, help="trivial runs for the overhead (default 1000)")
     sw.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
     sw.set_defaults(run=_bench_sweep, extra="scale")
+    ri = kinds.add_parser(
+        "ridge", help="ridge regression on the raw pixels of recorded runs, for the regime of verdicts"
+    )
+    ri.add_argument("records", nargs="*", metavar="FILE", help="files of records (default book/results/*.jsonl)")
+    ri.add_argument("--whole", nargs="*", default=[], metavar="NAME", help="data sets to do as a whole, too")
+    ri.set_defaults(run=_bench_ridge, extra="book")
 
 
 def _bench_training(args: argparse.Namespace) -> int:
     from lae_core.bench import training
 
     return training.main(args)
+
+
+def _bench_ridge(args: argparse.Namespace) -> int:
+    from lae_core.bench import ridge
+
+    return ridge.main(args)
 
 
 def _bench_sweep(args: argparse.Namespace) -> int:

@@ -20,12 +20,12 @@
   const buttons = document.createElement("div");
   buttons.setAttribute("role", "group");
   buttons.setAttribute("aria-label", "Show claims with these verdicts");
-  for (const verdict of ["proved", "reproduced", "partly", "contradicted", "open"]) {
+  for (const verdict of ["proved", "reproduced", "consistent with print", "implemented", "partly", "contradicted", "open", "not testable here"]) {
     const number = rows.filter((item) => item.verdict === verdict).length;
     if (!number) continue;
     const button = document.createElement("button");
     button.type = "button";
-    button.className = "lae-verdict lae-" + verdict;
+    button.className = "lae-verdict lae-" + verdict.replaceAll(" ", "-");
     button.textContent = verdict + " " + number;
     button.setAttribute("aria-pressed", wanted.has(verdict));
     button.addEventListener("click", () => {

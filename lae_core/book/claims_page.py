@@ -15,19 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lae_core.book.notebooks import Notebook
-from lae_core.evidence.claims import VERDICTS, Costs, Verdict, read_costs, read_verdicts
-from lae_core.evidence.ledger import Entry, LedgerError, counts, hours_by_notebook, join, load_claims
+from lae_core.evidence.claims import LedgerError, load_claims
+from lae_core.evidence.decision import VERDICTS
+from lae_core.evidence.ledger import Entry, counts, hours_by_notebook, join
 from lae_core.evidence.tables import true_minus
+from lae_core.evidence.verdicts import Costs, Verdict, read_costs, read_verdicts
 
 if TYPE_CHECKING:
     from lae_core.book.stage import Stage
 
 MEANINGS = {
     "proved": "shown by computer algebra, for every size it can be",
-    "reproduced": "our evidence says the same",
-    "partly": "our evidence bears out a part of it",
-    "contradicted": "our evidence says otherwise",
+    "reproduced": "runs of ours say the same, in networks that work",
+    "consistent with print": "the paper's own tables say the same, corrected for many comparisons; nothing was run",
+    "implemented": "built as described, not trained at the paper's scale",
+    "partly": "the evidence bears out a part of it",
+    "contradicted": "the evidence says otherwise",
     "open": "not decided yet; the entry says what is missing",
+    "not testable here": "run, but in networks too weak for it to mean anything",
 }
 
 _HEAD = """# Claims
@@ -35,9 +40,11 @@ _HEAD = """# Claims
 What the paper claims, in our words, and what became of each claim here.
 Notebooks write the verdicts when they run. This page is made from their files, and nobody edits it.
 
-A verdict rests on one of these: *symbolic* (algebra), *printed numbers* (the paper's own tables, decided again),
-*smoke* or *cpu* (our runs, smaller than the paper's), *paper* (the printed protocol). A claim about training stays open
-at the paper's scale until it has been run there. The command that would do so stands beside it.
+A verdict rests on one of these: *symbolic* (algebra), *printed* (the paper's own tables, decided again),
+*cpu* (our runs, smaller than the paper's), *paper* (the printed protocol in every field, and as many runs). Which of them
+is read off the configs of the runs. A verdict on training states its regime: the accuracy of average pooling in these
+runs, beside ridge regression on raw pixels. A claim about training stays open at the paper's scale until it has been
+run there. The command that would do so stands beside it. {numref}`tab-rules` has the rule of every claim.
 
 {numref}`tab-verdicts` counts the verdicts, and {numref}`tab-claims` has every claim with the place where the paper makes
 it. Text that is *dropped* or *commented* is in the paper's source and not in print. The first letter of an id is the
@@ -83,8 +90,11 @@ def note(entry: Entry, titles: dict[str, str]) -> str:
     term = " ".join(f"{{ref}}`{entry.claim.id} <claim-{entry.claim.id.lower()}>` {entry.claim.claim}".split())
     if entry.verdict is None:
         return f"{term}\n: {_badge(entry.state)} {_found(entry, titles)}\n"
-    lines = [term, f": {_badge(entry.state)} ({entry.verdict.scale}) {_see(entry, entry.verdict, titles)}", ""]
-    lines += ["  ```{dropdown} The numbers", f"  {' '.join(true_minus(entry.verdict.evidence).split())}", "  ```"]
+    lines = [term, f": {_badge(entry.state)} ({_rests(entry.verdict)}) {_see(entry, entry.verdict, titles)}", ""]
+    lines += ["  ```{dropdown} The numbers, the regime and the rule"]
+    lines += [f"  {' '.join(true_minus(text).split())}\n" for text in _reasons(entry.verdict)]
+    lines += [f"  Rule: {' '.join(true_minus(entry.verdict.rule).split())}\n"] if entry.verdict.rule else []
+    lines += ["  ```"]
     return "\n".join(lines) + "\n"
 
 
@@ -106,8 +116,23 @@ def page(entries: list[Entry], titles: dict[str, str], bills: dict[str, Costs] |
     return "\n".join([*lines, "```", "", "```{raw} html", script, "```"]) + "\n"
 
 
+def css(verdict: str) -> str:
+    """The class of a verdict's colour."""
+    return f"lae-{verdict.replace(' ', '-')}"
+
+
 def _badge(verdict: str) -> str:
-    return f"[{verdict}]{{.lae-verdict .lae-{verdict}}}"
+    return f"[{verdict}]{{.lae-verdict .{css(verdict)}}}"
+
+
+def _rests(verdict: Verdict) -> str:
+    return verdict.scale if verdict.n is None else f"{verdict.scale}, n = {verdict.n}"
+
+
+def _reasons(verdict: Verdict) -> list[str]:
+    """Why the word is what it is: what held it down, the evidence, the regime."""
+    because = [f"{verdict.because[0].upper()}{verdict.because[1:]}."] if verdict.because else []
+    return [*because, verdict.evidence, *(f"Regime: {regime}." for regime in verdict.regime)]
 
 
 def _name(entry: Entry) -> str:
@@ -119,8 +144,8 @@ def _claim(entry: Entry) -> str:
 
 
 def verdict_badge(entry: Entry) -> str:
-    """The verdict and the scale on which it rests."""
-    scale = f" [{entry.verdict.scale}]{{.lae-place}}" if entry.verdict else ""
+    """The verdict, the scale on which it rests, and n."""
+    scale = f" [{_rests(entry.verdict)}]{{.lae-place}}" if entry.verdict else ""
     return _badge(entry.state) + scale
 
 
@@ -134,7 +159,7 @@ def _evidence(entry: Entry, titles: dict[str, str], hours: dict[str, float]) -> 
 def _found(entry: Entry, titles: dict[str, str]) -> str:
     if entry.verdict is None:
         return f"Missing: {entry.missing}."
-    return f"{true_minus(entry.verdict.evidence)} {_see(entry, entry.verdict, titles)}"
+    return f"{true_minus(' '.join(_reasons(entry.verdict)))} {_see(entry, entry.verdict, titles)}"
 
 
 def _see(entry: Entry, verdict: Verdict, titles: dict[str, str]) -> str:
@@ -158,13 +183,13 @@ def _row(*cells: str) -> list[str]:
 
 def stated(claims_html: str) -> dict[str, str]:
     """The verdicts that a rendered Claims page states, by claim."""
-    row = re.compile(r'id="claim-([a-z0-9]+)".*?class="[^"]*lae-verdict[^"]*"[^>]*>([a-z]+)<', re.DOTALL)
+    row = re.compile(r'id="claim-([a-z0-9]+)".*?class="[^"]*lae-verdict[^"]*"[^>]*>([a-z ]+)<', re.DOTALL)
     return {name.upper()[0] + name[1:]: verdict for name, verdict in row.findall(claims_html)}
 
 
 def stated_counts(front_html: str) -> dict[str, int]:
     """The counts that a rendered front page states, by verdict; a verdict without claims is not shown."""
-    shown = dict(re.findall(r'data-verdict="([a-z]+)" data-count="(\d+)"', html.unescape(front_html)))
+    shown = dict(re.findall(r'data-verdict="([a-z ]+)" data-count="(\d+)"', html.unescape(front_html)))
     return {verdict: int(shown.get(verdict, 0)) for verdict in VERDICTS}
 
 

@@ -1,15 +1,17 @@
 """What the front page says of the evidence: the answer to "should I use it, and how?", and the ledger at a glance.
 
 Both are written by the verdicts of executed notebooks. `ADVICE` holds, for each question, what a verdict either way
-would mean; which of the sentences is shown is decided by the verdict alone, and none is shown without one.
+would mean. A sentence is shown only where runs of networks that work decided its claim, together with the regime of
+these runs. What the paper's own tables say is reported as that, and no advice is made of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from lae_core.book.claims_page import ledger, verdict_badge
+from lae_core.book.claims_page import css, ledger, verdict_badge
 from lae_core.evidence.ledger import Entry, counts
 
 if TYPE_CHECKING:
@@ -99,8 +101,8 @@ def write(stage: Stage) -> None:
 def glance(entries: list[Entry]) -> str:
     """The ledger at a glance: one bar, each part as wide as it has claims and a link to them."""
     parts = [
-        f'<li class="lae-{name}" style="flex-grow: {number}" data-verdict="{name}" data-count="{number}">'
-        f'<a href="claims.html?verdict={name}"><strong>{number}</strong> {name}</a></li>'
+        f'<li class="{css(name)}" style="flex-grow: {number}" data-verdict="{name}" data-count="{number}">'
+        f'<a href="claims.html?verdict={quote(name)}"><strong>{number}</strong> {name}</a></li>'
         for name, number in counts(entries).items()
         if number
     ]
@@ -126,107 +128,88 @@ def answer(entries: list[Entry]) -> str:
     printed = found["C3"].verdict if "C3" in found else None
     if printed is None:
         return f"{NO_ADVICE}\n"
-    pools = _outcomes(printed.numbers)
-    number = {name: int(printed.numbers[name] or 0) for name in ("comparisons", "better", "level", "worse")}
-    unbeaten = [pool for pool, outcomes in pools.items() if outcomes["worse"] == 0 < outcomes["better"]]
-    strongest = max(pools, key=lambda pool: (pools[pool]["better"] - pools[pool]["worse"]) / sum(pools[pool].values()))
     ours = [found[name] for name in COMPARISONS if name in found]
-    lines = [
-        f"**{_headline(number, unbeaten, ours)}**",
-        "",
-        f"- In the paper's printed tables LAE pools are significantly better than average pooling in {number['better']} of "
-        f"{number['comparisons']} comparisons, level in {number['level']} and worse in {number['worse']} ({_link('C3')}).",
-        f"- The setting that wins most often there is `{strongest}`: {_spell(pools[strongest])}.",
-    ]
-    if unbeaten:
-        alike: dict[str, list[str]] = {}
-        for pool in unbeaten:
-            alike.setdefault(_spell(pools[pool]), []).append(f"`{pool}`")
-        each = "; ".join(
-            f"{', '.join(names)} ({'each ' if len(names) > 1 else ''}{outcomes})" for outcomes, names in alike.items()
-        )
-        lines.append(f"- Never worse there: {each}.")
+    lines = [f"**{_headline([entry for entry in ours if counts_as_advice(entry)])}**", ""]
     if ours:
         runs = ", ".join(f"{_link(entry.claim.id)} {verdict_badge(entry)}" for entry in ours)
-        lines.append(f"- Our own runs of such tables, smaller than the paper's: {runs}.")
-    if unbeaten:
-        lines += [
-            "",
-            "In these names `t0` is the temperature to start from, 1 if it is left out, and `train` what to learn of it, "
-            "nothing if it is left out ([all choices](use/choosing.md)). One line puts such a pool into a torchvision or "
-            "timm model ([how](use/index.md)):",
-            "",
-        ]
-        lines += ["```python", "from lae_core import swap_global_pool", ""]
-        lines += [f'swap_global_pool(model, "{unbeaten[-1]}")', "```"]
+        lines.append(f"- Our own runs of the paper's tables: {runs}.")
+    lines += [*_in_print(printed.numbers), ""]
+    lines += [
+        "To try it and measure, one line puts such a pool into a torchvision or timm model ([how](use/index.md), "
+        "[all choices](use/choosing.md)):",
+        "",
+        *("```python", "from lae_core import swap_global_pool", "", 'swap_global_pool(model, "lae(train=one)")', "```"),
+    ]
     sentences = {advice: says(advice, found[advice.claim]) for advice in ADVICE if advice.claim in found}
     rows = {advice: sentence for advice, sentence in sentences.items() if sentence}
     if rows:
         lines += [
             "",
-            "{numref}`tab-advice` answers what else you may ask. Beside each verdict stands what it rests on: *printed "
-            "numbers* are the paper's own tables, *cpu* are our runs, smaller than the paper's.",
+            "{numref}`tab-advice` answers what else you may ask, as far as networks that work have decided it.",
         ]
-        lines += ["", "```{list-table} How to use it, as far as the verdicts go", ":name: tab-advice"]
-        lines += [":class: lae-advice", ":header-rows: 1", ":widths: 28 44 28", ""]
+        lines += ["", "```{list-table} How to use it, as far as our runs go", ":name: tab-advice"]
+        lines += [":class: lae-advice", ":header-rows: 1", ":widths: 24 36 40", ""]
         lines += ["* - you ask", "  - the evidence says", "  - which rests on"]
         for advice, sentence in rows.items():
+            entry = found[advice.claim]
+            regime = "; ".join(entry.verdict.regime) if entry.verdict else ""
             lines += [f"* - {advice.question}", f"  - {sentence}"]
-            lines += [f"  - {_link(advice.claim)} {verdict_badge(found[advice.claim])}"]
+            lines += [f"  - {_link(advice.claim)} {verdict_badge(entry)} {regime}"]
         lines += ["```"]
     if waiting := [f"*{advice.question}* {_link(advice.claim)}" for advice, said in sentences.items() if not said]:
-        lines += ["", f"Not decided yet; the paper's word is all there is: {', '.join(waiting)}."]
+        lines += ["", f"Not decided by runs of ours; the paper's word is all there is: {', '.join(waiting)}."]
     return "\n".join(lines) + "\n"
 
 
+def counts_as_advice(entry: Entry) -> bool:
+    """Whether runs of networks that work decided the claim, one way or the other."""
+    verdict = entry.verdict
+    decided = verdict is not None and verdict.verdict in ("reproduced", "partly", "contradicted")
+    return bool(verdict is not None and decided and verdict.scale in ("cpu", "paper") and verdict.regime)
+
+
 def says(advice: Advice, entry: Entry) -> str | None:
-    """The sentence that a verdict allows, if any. At `smoke` a run only shows that the notebook works."""
-    state = entry.state if entry.verdict and entry.verdict.scale != "smoke" else "open"
-    match state:
-        case "proved" | "reproduced":
-            text = advice.holds
-        case "partly":
-            text = f"borne out in part: {advice.holds}"
-        case "contradicted":
-            text = advice.fails
-        case _:
-            return None
+    """The sentence that a verdict allows, if any."""
+    if not counts_as_advice(entry):
+        return None
+    sentence = {
+        "reproduced": advice.holds,
+        "partly": f"borne out in part: {advice.holds}",
+        "contradicted": advice.fails,
+    }
+    text = sentence[entry.state]
     return text[0].upper() + text[1:]
 
 
-def _headline(number: dict[str, int], unbeaten: list[str], ours: list[Entry]) -> str:
-    against = [entry for entry in ours if entry.verdict and entry.verdict.scale != "smoke"]
-    against = [entry for entry in against if entry.state == "contradicted"]
-    if unbeaten and not against:
-        which = f"`{unbeaten[0]}` is" if len(unbeaten) == 1 else f"{len(unbeaten)} settings of it are"
-        return (
-            f"Try it, and measure: in the paper's tables {which} nowhere significantly worse than average pooling, "
-            "and sometimes better."
-        )
-    if against and number["better"] > number["worse"]:
-        names = " and ".join(entry.claim.id for entry in against)
-        return f"Perhaps: the paper's tables speak for it, our runs of {names} against it. Measure it on your task."
-    if number["better"] > number["worse"]:
-        return (
-            "Perhaps: it wins more often than it loses, but no setting of it is free of risk. Measure it on your task."
-        )
-    return "Not on this evidence: it loses at least as often as it wins."
+def _headline(ours: list[Entry]) -> str:
+    states = [entry.state for entry in ours]
+    if not states:
+        return "Not known yet here: no run of ours with a network that works has decided it. Measure it on your task."
+    names = " and ".join(entry.claim.id for entry in ours)
+    if "contradicted" in states:
+        return f"Our runs of {names} speak against it, in part at least. Measure it on your task."
+    return f"Try it, and measure: our runs of {names} bear out the paper's tables{' in part' if 'partly' in states else ''}."
 
 
-def _link(claim: str) -> str:
-    # MyST finds no ids of single words on other pages, so this is a plain link.
-    return f'<a href="claims.html#claim-{claim.lower()}">{claim}</a>'
-
-
-def _outcomes(numbers: dict) -> dict[str, dict[str, int]]:
+def _in_print(numbers: dict) -> list[str]:
+    """What the paper's own tables say, in two sentences."""
     pools: dict[str, dict[str, int]] = {}
     for key, value in numbers.items():
         if ": " in key:
             pool, outcome = key.split(": ")
             pools.setdefault(pool, {})[outcome] = int(value)
-    return pools
+    number = {name: int(numbers[name] or 0) for name in ("comparisons", "higher", "lower", "same", "undecided")}
+    strongest = max(pools, key=lambda pool: (pools[pool]["higher"] - pools[pool]["lower"]) / sum(pools[pool].values()))
+    best, total = pools[strongest], sum(pools[strongest].values())
+    return [
+        f"- In the paper's printed tables LAE pools are significantly better than average pooling in {number['higher']} of "
+        f"{number['comparisons']} comparisons and worse in {number['lower']}; {number['same']} are the same, and "
+        f"{number['undecided']} show no difference either way ({_link('C3')}).",
+        f"- The setting that wins most often there is `{strongest}`: better in {best['higher']} of {total} comparisons, "
+        f"worse in {best['lower']}. A difference that was not found is no proof that there is none.",
+    ]
 
 
-def _spell(outcomes: dict[str, int]) -> str:
-    better, level, worse = (outcomes[outcome] for outcome in ("better", "level", "worse"))
-    return f"better in {better} of {sum(outcomes.values())} comparisons, level in {level}, worse in {worse}"
+def _link(claim: str) -> str:
+    # MyST finds no ids of single words on other pages, so this is a plain link.
+    return f'<a href="claims.html#claim-{claim.lower()}">{claim}</a>'

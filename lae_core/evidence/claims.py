@@ -1,175 +1,60 @@
-"""Verdicts on the paper's claims: the one form in which a notebook says what it found.
-
-A notebook that decides a claim calls :func:`record_verdict`. Nothing else writes verdicts, and no page
-states one that it did not read from these files. `book/claims.yml` lists the claims, `ledger.py` joins
-the two.
-
-The file is ``<directory>/<claim>.json`` with exactly these keys:
-
-========  =====================================================================================
-claim     id of the claim in `book/claims.yml`, such as ``"T6"`` or ``"C13a"``
-verdict   one of :data:`VERDICTS`
-evidence  one or two plain sentences: what was found, with its numbers
-scale     one of :data:`SCALES`: on what the verdict rests
-figure    name of the figure (or table) that decides it, as in the cell's ``mystnb: figure: name``; or null
-numbers   flat mapping of the deciding numbers, so that other pages can quote them
-========  =====================================================================================
-
-Beside them the notebook that adds up the paper's bill leaves ``costs.yml`` (:func:`record_costs`).
-
-The directory is ``$LAE_VERDICTS``, which whoever runs a notebook sets for its kernel (one directory for
-each executed notebook, beside it), else ``_build/verdicts``.
-"""
+"""What the paper claims: the entries of `book/claims.yml`, which say no word on what became of them."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-VERDICTS: tuple[str, ...] = ("proved", "reproduced", "partly", "contradicted", "open")
-SCALES: tuple[str, ...] = ("symbolic", "printed numbers", "smoke", "cpu", "paper")
 CLAIM_ID = re.compile(r"[A-Z][0-9]+[a-z]?")
+KINDS = {"T": "theory", "N": "networks and searches", "E": "experiments", "C": "further claims"}
 
-Number = int | float | str | bool | None
+
+class LedgerError(ValueError):
+    """Claims and verdicts do not fit together; the message names both."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What one notebook found about one claim. See the module's docstring for the fields."""
+class Claim:
+    """One entry of `book/claims.yml`; see the head of that file."""
 
+    id: str
     claim: str
-    verdict: str
-    evidence: str
-    scale: str
-    figure: str | None = None
-    numbers: dict[str, Number] = field(default_factory=dict)
+    place: str
+    notebook: str
 
-    def __post_init__(self) -> None:
-        if not (isinstance(self.claim, str) and CLAIM_ID.fullmatch(self.claim)):
-            raise ValueError(f"claim={self.claim!r} is no claim id; ids look like 'T6', 'C2' or 'C13a'")
-        if self.verdict not in VERDICTS:
-            raise ValueError(f"verdict={self.verdict!r} is not one of {', '.join(VERDICTS)}")
-        if self.scale not in SCALES:
-            raise ValueError(f"scale={self.scale!r} is not one of {', '.join(SCALES)}")
-        if self.verdict == "proved" and self.scale != "symbolic":
-            raise ValueError(
-                f"verdict='proved' needs scale='symbolic', not {self.scale!r}; runs reproduce, they do not prove"
+    @property
+    def kind(self) -> str:
+        return KINDS[self.id[0]]
+
+    @property
+    def needs_training(self) -> bool:
+        """Only runs can decide it, so that the paper's own scale needs GPUs."""
+        return self.notebook.startswith("experiments/")
+
+    @property
+    def command(self) -> str:
+        """What decides it at the paper's scale."""
+        return f"lae run {self.notebook.rpartition('/')[2]} --profile paper"
+
+
+def load_claims(path: Path) -> list[Claim]:
+    """The claims in their order. Unknown keys, ids that are none, and repeated ids are errors."""
+    claims = []
+    for number, item in enumerate(yaml.safe_load(path.read_text(encoding="utf-8")), start=1):
+        expected = set(Claim.__dataclass_fields__)
+        if not isinstance(item, dict) or set(item) != expected:
+            raise LedgerError(f"{path.name}, entry {number}: expected the keys {sorted(expected)}, got {item!r}")
+        if empty := [key for key, value in item.items() if not (isinstance(value, str) and value.strip())]:
+            raise LedgerError(f"{path.name}, entry {number}: {empty[0]}={item[empty[0]]!r} is not a text")
+        if not CLAIM_ID.fullmatch(item["id"]) or item["id"][0] not in KINDS:
+            raise LedgerError(
+                f"{path.name}: id={item['id']!r} is no claim id; they begin with one of {', '.join(KINDS)}"
             )
-        if not (isinstance(self.evidence, str) and self.evidence.strip()):
-            raise ValueError(f"evidence={self.evidence!r} is empty; say in a sentence what was found")
-        if self.figure is not None and not (isinstance(self.figure, str) and self.figure.strip()):
-            raise ValueError(f"figure={self.figure!r} must be the name of a figure, or None")
-        for name, value in self.numbers.items():
-            if not isinstance(name, str) or not isinstance(value, int | float | str | bool | None):
-                raise TypeError(
-                    f"numbers[{name!r}]={value!r} is a {type(value).__name__}; "
-                    "names are strings, and values are int, float, bool, str or None"
-                )
-
-    def to_json(self) -> str:
-        """The file's text: sorted, indented, ending in a newline, so that diffs stay quiet."""
-        content = asdict(self)
-        # JSON has no NaN or infinity: they are kept as the strings that Python prints.
-        content["numbers"] = {
-            k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in self.numbers.items()
-        }
-        return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> Verdict:
-        content = json.loads(text)
-        expected = set(cls.__dataclass_fields__)
-        if not isinstance(content, dict) or set(content) != expected:
-            found = sorted(content) if isinstance(content, dict) else type(content).__name__
-            raise ValueError(f"a verdict file has the keys {sorted(expected)}, this one has {found}")
-        return cls(**content)
-
-
-def verdict_directory() -> Path:
-    """Where this process's verdicts go: ``$LAE_VERDICTS``, else ``_build/verdicts``."""
-    return Path(os.environ.get("LAE_VERDICTS") or Path("_build") / "verdicts")
-
-
-def record_verdict(
-    claim: str,
-    verdict: str,
-    *,
-    evidence: str,
-    scale: str,
-    figure: str | None = None,
-    numbers: dict | None = None,
-) -> Verdict:
-    """Write one verdict to its file, and return it.
-
-    NumPy, torch and sympy scalars in `numbers` are turned into Python's own.
-
-    >>> import tempfile
-    >>> os.environ["LAE_VERDICTS"] = tempfile.mkdtemp()
-    >>> record_verdict("T2", "proved", evidence="Both sides agree.", scale="symbolic").verdict
-    'proved'
-    """
-    given = Verdict(claim, verdict, evidence, scale, figure, {k: _plain(v) for k, v in (numbers or {}).items()})
-    directory = verdict_directory()
-    directory.mkdir(parents=True, exist_ok=True)
-    # Written whole or not at all: a page may be drawn while a notebook runs.
-    partial = directory / f".{claim}.{os.getpid()}.partial"
-    partial.write_text(given.to_json(), encoding="utf-8")
-    partial.replace(directory / f"{claim}.json")
-    return given
-
-
-def read_verdicts(directory: Path) -> dict[str, Verdict]:
-    """All verdicts of one directory, by claim. An unreadable file is an error that names it."""
-    found = {}
-    for path in sorted(Path(directory).glob("*.json")):
-        try:
-            verdict = Verdict.from_json(path.read_text(encoding="utf-8"))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}: {error}") from error
-        if verdict.claim != path.stem:
-            raise ValueError(f"{path}: holds a verdict on {verdict.claim}, its name says {path.stem}")
-        found[verdict.claim] = verdict
-    return found
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Estimated GPU-hours of the paper's experiments, and the card that they are for."""
-
-    card: str
-    hours: Mapping[str, float]
-
-
-def record_costs(hours: Mapping[str, float], *, card: str) -> None:
-    """Write the estimated GPU-hours by experiment (``"E3"``, or ``"E1, E2"`` for runs that both use).
-
-    An open claim at the paper's scale then says what settling it would cost.
-    """
-    content = {"card": card, "hours": {name: round(float(value), 3) for name, value in hours.items()}}
-    directory = verdict_directory()
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "costs.yml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
-
-
-def read_costs(directory: Path) -> Costs | None:
-    """The costs that a notebook left in its directory of verdicts, if it did."""
-    path = Path(directory) / "costs.yml"
-    return Costs(**yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else None
-
-
-def _plain(value: object) -> Number:
-    """A Python scalar for anything that is one number, else the value itself for `Verdict` to refuse."""
-    if isinstance(value, int | float | str | bool | None):
-        return value
-    if hasattr(value, "item"):  # NumPy and torch scalars
-        return value.item()
-    if getattr(value, "is_number", False):  # sympy
-        return float(value)  # type: ignore[arg-type]
-    return value  # type: ignore[return-value]
+        claims.append(Claim(**item))
+    if repeated := [name for name, count in Counter(claim.id for claim in claims).items() if count > 1]:
+        raise LedgerError(f"{path.name}: id={repeated[0]!r} stands there more than once")
+    return claims

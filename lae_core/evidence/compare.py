@@ -1,31 +1,55 @@
-"""Two arms with the same seeds, compared run by run, and the words for what came out.
+"""Arms compared run by run, and the word for what came out: higher, lower, same or undecided.
 
-Every claim that the experiments decide rests on these comparisons. Their rule was fixed before the runs: a difference
-counts where the paired t test, corrected by Holm over the comparisons of one claim, has p < 0.05; two arms are the same
-where the 90 % interval of their difference lies within a margin that was named beforehand; anything else is undecided.
+A :class:`Contrast` names what is compared, :func:`compare` measures it on recorded runs, and the
+:class:`Comparisons` that it returns keep the runs that they rest on, so that a rule can tell scale, regime and n
+from them. Printed tables give such comparisons too (`redecide.py`), from means and deviations.
+
+A difference is *higher* or *lower* where the paired t test, corrected by Holm over all comparisons of a claim, has
+p < 0.05 and the difference is at least the margin. Two arms are the *same* where two one-sided tests at 5 % put
+their difference within the margin. Everything else is *undecided*. The margin stands in the claim's rule.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats as sps
+from statsmodels.stats.weightstats import DescrStatsW
 
-from lae_core.evidence.stats import Interval, fewest, holm, mean_interval, summarise
+from lae_core.evidence.outcomes import accuracies
+from lae_core.evidence.stats import Interval, Summary, holm, mean_interval, smallest_effect, summarise
 from lae_core.evidence.tables import p_text
+from lae_core.runs.records import Record
 
 ALPHA = 0.05
-MOST_PAIRS = 10**6
+OUTCOMES = ("higher", "same", "lower", "undecided")
+
+Sample = Sequence[float]
+Side = Any  # the runs of an arm, or a nested list of arms: what a measure makes one number per seed of
+Measure = Callable[[Side], Sample]
+
+
+class Contrast(NamedTuple):
+    """What is compared: `first` less `second`, in one place (data set, network), maybe at one temperature."""
+
+    place: str
+    first: str
+    second: str
+    t: float | None = None
+
+    def __str__(self) -> str:
+        at = "" if self.t is None else f" at t₀ = {self.t:g}"
+        return f"{self.place}: {self.first} against {self.second}{at}"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """mean(a − b) over seeds. `outcome` is higher, lower, same or undecided: how a stands to b."""
+    """mean(first − second) over seeds, its 95 % interval, and the word for it."""
 
     name: str
     n: int
@@ -35,78 +59,151 @@ class Comparison:
     pvalue: float
     corrected: float
     outcome: str
-
-    @property
-    def settled(self) -> bool:
-        return self.outcome != "undecided"
-
-    @property
-    def seeds_needed(self) -> int | None:
-        """Pairs at which a difference of the size seen would be found four times in five; None: over a million."""
-        return pairs_needed(self.difference, self.sd) if self.difference and self.sd else None
+    smallest: float = 0.0  # true difference that this design finds four times in five, given the deviation seen
 
     def __str__(self) -> str:
         i, p = self.interval, p_text(self.corrected)
         p = p if p.startswith("<") else f"= {p}"
-        return f"{self.name}: {self.difference:+.1f} ({i.low:+.1f} to {i.high:+.1f}, p {p}): {self.outcome}"
+        low, high = _signed(i.low), _signed(i.high)
+        return f"{self.name}: {_signed(self.difference)} ({low} to {high}, p {p}): {self.outcome}"
+
+
+@dataclass(frozen=True)
+class Comparisons(Mapping[Contrast, Comparison]):
+    """The comparisons of one claim, the runs that they rest on, and the runs of each place's baseline arm."""
+
+    found: Mapping[Contrast, Comparison]
+    source: Literal["runs", "printed"] = "runs"
+    runs: tuple[Record, ...] = ()
+    baseline: Mapping[str, tuple[Record, ...]] | None = None
+
+    def __getitem__(self, contrast: Contrast) -> Comparison:
+        return self.found[contrast]
+
+    def __iter__(self) -> Iterator[Contrast]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def only(self, wanted: Callable[[Contrast], bool]) -> Comparisons:
+        """Those whose contrast is wanted; p-values stay corrected over all."""
+        return replace(self, found={contrast: c for contrast, c in self.found.items() if wanted(contrast)})
+
+    def outcomes(self, wanted: Callable[[Contrast], bool] = lambda contrast: True) -> list[str]:
+        """The words of those that are wanted."""
+        return [c.outcome for contrast, c in self.found.items() if wanted(contrast)]
+
+    @property
+    def n(self) -> int | None:
+        """The fewest runs that an arm of any of them has; None without any."""
+        return min((c.n for c in self.found.values()), default=None)
+
+
+def accuracy(side: Side) -> Sample:
+    """Final accuracy in % by seed: of an arm, or the mean over several arms."""
+    return (
+        accuracies(side) if isinstance(side[0], Record) else np.mean([accuracy(arm) for arm in side], axis=0).tolist()
+    )
 
 
 def compare(
-    pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, margin: float | None = None
-) -> dict[str, Comparison]:
-    """Compare each pair of samples (a, b), whose k-th entries share a seed; Holm corrects over all pairs given.
+    contrasts: Mapping[Contrast, tuple[Side, Side | None]],
+    *,
+    margin: float | None,
+    baseline: Mapping[str, Sequence[Record]],
+    measure: Measure = accuracy,
+    minimum: float | None = None,
+) -> Comparisons:
+    """Measure both sides of each contrast, whose runs share seeds, and decide; Holm corrects over all of them.
 
-    `margin`, in the samples' unit, is how far apart arms may lie that count as the same; without one none do.
+    A second side of None stands for 0. `margin` is in the measure's unit: within it arms are the same, and a
+    difference below it does not count, unless `minimum` says from where on one does. `baseline` has, for each place,
+    the runs of its average-pooling arm: they tell whether the network works there at all.
     """
+    samples = {
+        contrast: (measure(first), measure(second) if second is not None else None)
+        for contrast, (first, second) in contrasts.items()
+    }
+    found = decide(
+        {
+            contrast: _paired(str(contrast), a, b if b is not None else [0.0] * len(a))
+            for contrast, (a, b) in samples.items()
+        },
+        margin=margin,
+        minimum=(margin or 0.0) if minimum is None else minimum,
+    )
+    runs = {run.key: run for sides in contrasts.values() for side in sides if side is not None for run in _flat(side)}
+    if missing := {contrast.place for contrast in contrasts} - set(baseline):
+        raise ValueError(f"baseline has no runs for place = {sorted(missing)[0]!r}; expected one entry for each place")
+    kept = {place: tuple(records) for place, records in baseline.items()}
+    return Comparisons(found, "runs", tuple(runs.values()), kept)
+
+
+def paired(pairs: Mapping[str, tuple[Sample, Sample]], *, margin: float | None = None) -> dict[str, Comparison]:
+    """The same for plain samples, by name; such comparisons decide no claim."""
     raw = {name: _paired(name, a, b) for name, (a, b) in pairs.items()}
-    corrected = dict(zip(raw, holm([c.pvalue for c in raw.values()]), strict=True))
-    return {name: _decided(replace(c, corrected=corrected[name]), margin) for name, c in raw.items()}
+    return decide(raw, margin=margin, minimum=margin or 0.0)
 
 
-def _paired(name: str, a: Sequence[float], b: Sequence[float]) -> Comparison:
+@dataclass(frozen=True)
+class Raw:
+    """A difference with the tests that do not depend on the other comparisons. `equivalent(margin)` is TOST's p."""
+
+    name: str
+    n: int
+    summary: Summary
+    interval: Interval
+    pvalue: float
+    equivalent: Callable[[float], float]
+    smallest: Callable[[int], float]
+
+
+def decide(raw: Mapping[Any, Raw], *, margin: float | None, minimum: float) -> dict[Any, Comparison]:
+    """Correct by Holm over all, and find the word for each."""
+    corrected = holm([c.pvalue for c in raw.values()])
+    found = {}
+    for (key, c), p in zip(raw.items(), corrected, strict=True):
+        if p < ALPHA and abs(c.summary.mean) >= minimum:
+            outcome = "higher" if c.summary.mean > 0 else "lower"
+        elif margin is not None and c.equivalent(margin) < ALPHA:
+            outcome = "same"
+        else:
+            outcome = "undecided"
+        numbers = (c.n, c.summary.mean, c.summary.sd, c.interval, c.pvalue, p)
+        found[key] = Comparison(c.name, *numbers, outcome, c.smallest(len(raw)))
+    return found
+
+
+def _paired(name: str, a: Sample, b: Sample) -> Raw:
     if len(a) != len(b) or len(a) < 2:
-        raise ValueError(f"{name}: {len(a)} and {len(b)} results: expected the same number, at least 2")
+        raise ValueError(f"{name}: {len(a)} and {len(b)} results; expected the same number, at least 2")
     d = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
     if not np.isfinite(d).all():
         raise ValueError(f"{name}: some results are not finite; decide first what such a run counts as")
     seen = summarise(d)
-    if seen.sd == 0:
-        p = 1.0 if seen.mean == 0 else 0.0
+    if seen.sd == 0:  # all pairs differ by the same: no test has anything to say that the mean does not
+        p, equivalent = float(seen.mean == 0), lambda margin: float(abs(seen.mean) >= margin)
     else:
-        p = float(2 * sps.t.sf(abs(seen.mean) / (seen.sd / math.sqrt(seen.n)), seen.n - 1))
-    return Comparison(name, seen.n, seen.mean, seen.sd, mean_interval(d), p, p, "undecided")
+        p = float(sps.ttest_1samp(d, 0.0).pvalue)
+        equivalent = lambda margin: float(DescrStatsW(d).ttost_mean(-margin, margin)[0])  # noqa: E731
+    smallest = lambda tests: smallest_effect(seen.sd, seen.n, comparisons=tests) if seen.sd else 0.0  # noqa: E731
+    return Raw(name, seen.n, seen, mean_interval(d), p, equivalent, smallest)
 
 
-def _decided(c: Comparison, margin: float | None) -> Comparison:
-    if c.corrected < ALPHA:
-        return replace(c, outcome="higher" if c.difference > 0 else "lower")
-    half = float(sps.t.ppf(1 - ALPHA, c.n - 1)) * c.sd / math.sqrt(c.n)
-    if margin is not None and abs(c.difference) + half < margin:
-        return replace(c, outcome="same")
-    return c
+def _flat(side: Side) -> Iterator[Record]:
+    """The runs of a side, however deep they lie; what else stands there tells the measure what to do."""
+    if isinstance(side, Record):
+        yield side
+    elif isinstance(side, list | tuple):
+        for part in side:
+            yield from _flat(part)
 
 
-def pairs_needed(difference: float, sd: float, *, power: float = 0.8) -> int | None:
-    """The fewest pairs at which a paired t test at the 5 % level finds such a difference with this probability.
+def table(comparisons: Mapping[Any, Comparison]) -> pd.DataFrame:
+    """One row per comparison, for `show`; where undecided, with the smallest true difference that it could have seen.
 
-    None where a million would not do.
-    """
-    if not difference or not sd > 0:
-        raise ValueError(f"difference={difference}, sd={sd}: expected a difference, and a deviation above 0")
-    return fewest(lambda n: paired_power(difference, sd, n) >= power, MOST_PAIRS)
-
-
-def paired_power(difference: float, sd: float, n: int) -> float:
-    """The chance that a paired t test of n pairs, whose differences have deviation sd, finds a true difference."""
-    critical, shift = sps.t.ppf(1 - ALPHA / 2, n - 1), abs(difference) / sd * math.sqrt(n)
-    # the lower tail as the upper one of the mirror image: scipy's own lower tail is nan far out
-    return float(sps.nct.sf(critical, n - 1, shift) + sps.nct.sf(critical, n - 1, -shift))
-
-
-def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
-    """One row a comparison, for `show`; where undecided, with the seeds that would settle a difference of that size.
-
-    A setting that all names begin with (``CIFAR-10: LAE against average``) is left out: it would only widen the table.
+    A place that all names begin with (``CIFAR-10: LAE against average``) is left out: it would only widen the table.
     """
     settings = {c.name.partition(": ")[0] + ": " for c in comparisons.values()}
     common = settings.pop() if len(settings) == 1 else ""
@@ -117,7 +214,7 @@ def table(comparisons: Mapping[str, Comparison]) -> pd.DataFrame:
             "difference (95 % interval)": f"{_signed(c.difference)} ({_signed(c.interval.low)} to {_signed(c.interval.high)})",
             "p (Holm)": p_text(c.corrected),
             "outcome": c.outcome,
-            "seeds needed": "–" if c.settled else f"{c.seeds_needed:,}" if c.seeds_needed else "over a million",
+            "could see": f"{c.smallest:.2g}",
         }
         for c in comparisons.values()
     )
@@ -132,39 +229,14 @@ def _signed(value: float) -> str:
 def counts(comparisons: Iterable[Comparison]) -> str:
     """How many came out how: "4 higher, 2 undecided"."""
     found = Counter(c.outcome for c in comparisons)
-    return ", ".join(f"{found[word]} {word}" for word in ("higher", "same", "lower", "undecided") if found[word])
+    return ", ".join(f"{found[word]} {word}" for word in OUTCOMES if found[word])
 
 
-def tally(comparisons: Iterable[Comparison]) -> str:
-    """The same with the lowest and the highest of them, for the evidence of a verdict; one alone speaks for itself."""
+def tally(comparisons: Iterable[Comparison], *, most: int = 3) -> str:
+    """What came out, for the evidence of a verdict: each comparison, or from more than `most` the two ends."""
     ordered = sorted(comparisons, key=lambda c: c.difference)
     if not ordered:
         return "not run"
-    ends = f"lowest {ordered[0]}; highest {ordered[-1]}"
-    return f"{counts(ordered)} ({ends})" if len(ordered) > 1 else str(ordered[0])
-
-
-def all_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:
-    """The verdict on a claim that holds only if every outcome is as wanted."""
-    if outcomes and all(outcome == wanted for outcome in outcomes):  # of nothing, nothing was reproduced
-        return "reproduced"
-    return "partly" if wanted in outcomes else "contradicted" if opposite in outcomes else "open"
-
-
-def some_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:
-    """The verdict on a claim that holds if some outcome is as wanted and none is the opposite."""
-    if wanted in outcomes:
-        return "partly" if opposite in outcomes else "reproduced"
-    return "contradicted" if opposite in outcomes else "open"
-
-
-def together(verdicts: Sequence[str]) -> str:
-    """The verdict on a claim of several parts: theirs where they agree; where they do not and a part came out, partly."""
-    if len(set(verdicts)) == 1:
-        return verdicts[0]
-    return "partly" if {"reproduced", "partly"} & set(verdicts) else "open"
-
-
-def at_most_partly(verdict: str) -> str:
-    """For a claim of which only a part was tried: what was reproduced is so in part."""
-    return "partly" if verdict == "reproduced" else verdict
+    if len(ordered) <= most:
+        return "; ".join(map(str, ordered))
+    return f"{counts(ordered)} of {len(ordered)} (lowest {ordered[0]}; highest {ordered[-1]})"

@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from lae_core.evidence import redecide
+from lae_core.evidence.compare import ALPHA
 from lae_core.evidence.figures import SERIES, pool_style
-from lae_core.evidence.redecide import ALPHA, against
 
 DISAGREES = "#d1450b"
 NAMES = {
@@ -87,9 +88,9 @@ def forest(frame: pd.DataFrame, *, unit: str) -> Figure:
 
 
 def gains(frame: pd.DataFrame, *, unit: str = "percentage points") -> Figure:
-    """The comparisons of `against` as one panel a column: gain over the baseline with its 95 % interval.
+    """The rows of `redecide.frame` as one panel per setting: gain over the baseline with its 95 % interval.
 
-    Right of the line is better. Filled: significant by Welch's test, two-sided.
+    Right of the line is better. Filled: significant by Welch's test, two-sided, corrected by Holm.
     """
     columns = list(dict.fromkeys(frame["column"]))
     labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
@@ -100,7 +101,7 @@ def gains(frame: pd.DataFrame, *, unit: str = "percentage points") -> Figure:
             y, style = labels.index(row_label(row)), style_of(row["pool"])
             colour = style["color"]
             axis.plot([row["low"], row["high"]], [y, y], color=colour, linestyle="-", linewidth=2)
-            face = colour if row["outcome"] != "level" else "white"
+            face = colour if row["outcome"] in ("higher", "lower") else "white"
             axis.plot(row["gain"], y, marker=style["marker"], color=colour, markerfacecolor=face, markersize=7)
         axis.set(title=column, xlabel=f"worse  ←  {unit}  →  better", yticks=range(len(labels)), yticklabels=labels)
         axis.margins(y=0.12)
@@ -120,11 +121,12 @@ def _filled(filled: str, hollow: str) -> list[Line2D]:
 def p_over_n(
     name: str, pools: Sequence[str], runs: Sequence[int], *, ddof: int = 0, marked: int | None = None
 ) -> Figure:
-    """For each column of a table, the p-value of each pool against average pooling, were n what the axis says.
+    """For each column of a table, Holm's p of each LAE pool against average pooling, were n what the axis says.
 
     Solid where the pool is ahead of average pooling, dotted where it is behind.
     """
-    frames = pd.concat([against(name, n=n, ddof=ddof).assign(n=n) for n in runs], ignore_index=True)
+    found = {n: redecide.decided(redecide.lae_against_average(name, n=n, ddof=ddof), margin=None) for n in runs}
+    frames = pd.concat([redecide.frame(comparisons).assign(n=n) for n, comparisons in found.items()], ignore_index=True)
     columns = list(dict.fromkeys(frames["column"]))
     figure, axes = plt.subplots(2, 2, figsize=(8.6, 6.4), sharex=True, sharey=True)
     for axis, column in zip(axes.ravel(), columns, strict=True):
@@ -147,7 +149,7 @@ def p_over_n(
         axis.set(title=column, xscale="log", yscale="log", ylim=(8e-5, 1.3))
     for axis in axes[1]:
         axis.set_xlabel("runs behind each mean, n")
-    figure.supylabel("p, two-sided, against average pooling")
+    figure.supylabel("p (Holm), against average pooling")
     # Markers alone: whether a line is solid or dotted differs from panel to panel.
     handles = [
         Line2D([], [], **{**style_of(pool), "linestyle": "none"}, markerfacecolor="white" if "t0=" in pool else None)  # type: ignore[arg-type]

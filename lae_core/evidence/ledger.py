@@ -12,39 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from lae_core.evidence.claims import CLAIM_ID, VERDICTS, Costs, Verdict
-
-KINDS = {"T": "theory", "N": "networks and searches", "E": "experiments", "C": "further claims"}
-
-
-class LedgerError(ValueError):
-    """Claims and verdicts do not fit together; the message names both."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One entry of `book/claims.yml`; see the head of that file."""
-
-    id: str
-    claim: str
-    place: str
-    notebook: str
-
-    @property
-    def kind(self) -> str:
-        return KINDS[self.id[0]]
-
-    @property
-    def needs_training(self) -> bool:
-        """Only runs can decide it, so that the paper's own scale needs GPUs."""
-        return self.notebook.startswith("experiments/")
-
-    @property
-    def command(self) -> str:
-        """What decides it at the paper's scale."""
-        return f"lae run {self.notebook.rpartition('/')[2]} --profile paper"
+from lae_core.evidence.claims import Claim, LedgerError
+from lae_core.evidence.decision import VERDICTS
+from lae_core.evidence.verdicts import Costs, Verdict
 
 
 @dataclass(frozen=True)
@@ -57,33 +27,13 @@ class Entry:
 
     @property
     def state(self) -> str:
-        """One of `VERDICTS`; *open* where there is no verdict yet."""
+        """One of the words; *open* where there is no verdict yet."""
         return self.verdict.verdict if self.verdict else "open"
 
     @property
     def open_at_paper_scale(self) -> bool:
-        return self.claim.needs_training and not (
-            self.verdict and self.verdict.scale == "paper" and self.verdict.verdict != "open"
-        )
-
-
-def load_claims(path: Path) -> list[Claim]:
-    """The claims in their order. Unknown keys, ids that are none, and repeated ids are errors."""
-    claims = []
-    for number, item in enumerate(yaml.safe_load(path.read_text(encoding="utf-8")), start=1):
-        expected = set(Claim.__dataclass_fields__)
-        if not isinstance(item, dict) or set(item) != expected:
-            raise LedgerError(f"{path.name}, entry {number}: expected the keys {sorted(expected)}, got {item!r}")
-        if empty := [key for key, value in item.items() if not (isinstance(value, str) and value.strip())]:
-            raise LedgerError(f"{path.name}, entry {number}: {empty[0]}={item[empty[0]]!r} is not a text")
-        if not CLAIM_ID.fullmatch(item["id"]) or item["id"][0] not in KINDS:
-            raise LedgerError(
-                f"{path.name}: id={item['id']!r} is no claim id; they begin with one of {', '.join(KINDS)}"
-            )
-        claims.append(Claim(**item))
-    if repeated := [name for name, count in Counter(claim.id for claim in claims).items() if count > 1]:
-        raise LedgerError(f"{path.name}: id={repeated[0]!r} stands there more than once")
-    return claims
+        decided = self.verdict and self.verdict.verdict not in ("open", "not testable here")
+        return self.claim.needs_training and not (decided and self.verdict and self.verdict.scale == "paper")
 
 
 def join(claims: Iterable[Claim], verdicts: Mapping[str, Mapping[str, Verdict]], notebooks: Path) -> list[Entry]:

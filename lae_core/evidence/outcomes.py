@@ -96,6 +96,14 @@ def doublings(records: Sequence[Record]) -> list[float]:
     return moved
 
 
+def memory_slopes(starts: Sequence[Sequence[Record]]) -> list[float]:
+    """By seed, the slope of final on initial log-temperature over several starts, one list of runs for each t₀."""
+    first = np.log2([initial_temperature(records[0]) for records in starts])
+    final = first[:, None] + np.array([doublings(records) for records in starts])
+    centred = first - first.mean()
+    return (centred @ final / (centred @ centred)).tolist()
+
+
 def temperature_course(records: Sequence[Record]) -> tuple[list[int], np.ndarray]:
     """Epochs from 0, and a matrix (runs, epochs) of log₂ of the geometric mean temperature over t₀.
 
@@ -155,8 +163,8 @@ def a_third_off(records: Sequence[Record]) -> dict[tuple[str, str], list[float]]
     return found
 
 
-def setting(records: Sequence[Record], profile: str) -> str:
-    """One line under a figure: profile, data, network, n and hardware, read off the records."""
+def setting(records: Sequence[Record]) -> str:
+    """One line under a figure: data, network, n and hardware, read off the records."""
     first = records[0]
     config, network, origin = first.config, first.result["network"], first.provenance
     over = "seed" if config["fold"] is None else "fold"
@@ -164,8 +172,8 @@ def setting(records: Sequence[Record], profile: str) -> str:
     pictures = f"{config['subset']:,} training pictures" if config["subset"] else "all training pictures"
     where = origin.get("gpu") or origin.get("cpu") or "unknown hardware"
     return (
-        f"{profile}: {_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; "
-        f"{_network(config)} with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions; "
+        f"{_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; "
+        f"{network_title(config)} with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions; "
         f"n = {n} {over}s an arm; {where}."
     )
 
@@ -175,6 +183,7 @@ def _data(config: dict[str, Any]) -> str:
     return f"{title} at {config['image_size']} px"
 
 
-def _network(config: dict[str, Any]) -> str:
-    names = {"wrn": "WRN", "pyramidnet": "PyramidNet", "mxresnet": "MXResNet"}
-    return f"{names[config['network']]}-{config['depth']}, width {config['width']:g}"
+def network_title(config: dict[str, Any]) -> str:
+    """The network of a run in a few words."""
+    names = {"wrn": "WRN", "pyramidnet": "PyramidNet", "mxresnet": "MXResNet", "speed": "SpeedNet"}
+    return f"{names.get(config['network'], config['network'])}-{config['depth']}, width {config['width']:g}"

@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
+from lae_core.evidence.compare import ALPHA, Comparisons, Contrast, Raw, decide
 from lae_core.evidence.paper import DATA_LABELS, Table, tables
 from lae_core.evidence.stats import BoldEntry, Summary, bold, difference_interval, holm, mean_interval, welch
-
-ALPHA = 0.05
 
 
 def _check(table: Table, n: int | None, ddof: int) -> int:
@@ -85,121 +85,168 @@ def redecide(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     return frame
 
 
-def compare(a: Summary, b: Summary, *, better: str, rounding: float = 0.0) -> dict[str, object]:
-    """How much better a is than b (`gain`, with its 95 % interval), and whether that is significant, two-sided.
+Pairs = dict[Contrast, tuple[Summary, Summary]]  # higher is better on both sides, whatever the table prints
 
-    `outcome` is "better", "worse" or "level". With `rounding` (half a unit of the last printed digit) also `firm`:
-    whether the outcome is the same for all that the numbers may have been before they were rounded.
+
+def decided(pairs: Pairs, *, margin: float | None) -> Comparisons:
+    """Welch's test of each pair, two-sided, corrected by Holm over all of them; *same* is within the margin.
+
+    A significant difference counts however small it is: what the paper says of its tables is about significance.
     """
-    sign = -1 if better == "low" else 1
-    interval, p = difference_interval(a, b), welch(a, b).pvalue
-    low, high = sorted((sign * interval.low, sign * interval.high))
-    outcome = "level" if p >= ALPHA else ("better" if sign * interval.centre > 0 else "worse")
-    found: dict[str, object] = {"gain": sign * interval.centre, "low": low, "high": high, "p": p, "outcome": outcome}
-    if rounding:
+    raw = {contrast: _welch(str(contrast), a, b) for contrast, (a, b) in pairs.items()}
+    return Comparisons(decide(raw, margin=margin, minimum=0.0), "printed")
+
+
+def _welch(name: str, a: Summary, b: Summary) -> Raw:
+    def equivalent(margin: float) -> float:
+        above = welch(replace(a, mean=a.mean + margin), b, "greater").pvalue
+        return max(above, welch(replace(a, mean=a.mean - margin), b, "less").pvalue)
+
+    n = min(a.n, b.n)
+    spread = Summary(a.mean - b.mean, math.hypot(a.sd, b.sd), n)
+    return Raw(name, n, spread, difference_interval(a, b), welch(a, b).pvalue, equivalent, lambda tests: math.nan)
+
+
+def frame(comparisons: Comparisons) -> pd.DataFrame:
+    """The comparisons as rows for tables and figures: place, arms, `gain` with its interval, Holm's p, outcome."""
+    return pd.DataFrame(
+        {
+            "column": key.place, "pool": key.first, "other": key.second, "gain": c.difference,
+            "low": c.interval.low, "high": c.interval.high, "p": c.corrected, "outcome": c.outcome,
+        }
+        for key, c in comparisons.items()
+    )  # fmt: skip
+
+
+def firm(pairs: Pairs, *, margin: float | None, rounding: float = 0.005) -> list[bool]:
+    """Of each pair, whether its significance is the same for all that its numbers may have been before rounding.
+
+    `rounding` is half a unit of the last printed digit; the other pairs are taken as printed.
+    """
+    significant = [c.corrected < ALPHA for c in decided(pairs, margin=margin).values()]
+    p = [welch(a, b).pvalue for a, b in pairs.values()]
+    found = []
+    for k, (a, b) in enumerate(pairs.values()):
         steps = (-rounding, 0.0, rounding)
         around = [
-            welch(Summary(a.mean + 2 * mean, max(a.sd + sd, 0.0), a.n), Summary(b.mean, max(b.sd + other, 0.0), b.n))
             # Twice the step for the mean: both means were rounded.
+            welch(
+                Summary(a.mean + 2 * mean, max(a.sd + sd, 0.0), a.n), Summary(b.mean, max(b.sd + other, 0.0), b.n)
+            ).pvalue
             for mean, sd, other in itertools.product(steps, steps, steps)
         ]
-        found["firm"] = len({test.pvalue < ALPHA for test in around}) == 1
+        ends = [holm([*p[:k], end, *p[k + 1 :]])[k] < ALPHA for end in (min(around), max(around))]
+        found.append(ends == [significant[k]] * 2)
     return found
 
 
-def against(
-    name: str, baseline: str = "avg", *, n: int | None = None, ddof: int = 0, rounding: float = 0.005
-) -> pd.DataFrame:
-    """Every entry of a table compared with the baseline pool of its column (in `se`: baseline in both places)."""
-    frame = entries(name, n=n, ddof=ddof)
-    is_base = frame["pool"] == baseline
-    if "squeeze_pool" in frame:
-        is_base &= frame["squeeze_pool"] == baseline
-    if not is_base.any():
-        raise ValueError(f"baseline={baseline!r} is not in {name!r}, whose pools are {sorted(set(frame['pool']))}")
-    base = frame[is_base].set_index("column")["summary"]
-    rows = frame[~is_base & frame["column"].isin(base.index)]
-    return _compared(rows, [base[column] for column in rows["column"]], str(tables()[name].better), rounding)
+def _oriented(name: str, n: int | None, ddof: int) -> pd.DataFrame:
+    """`entries` with summaries in which higher is better: an error counts as its negative."""
+    table, found = tables()[name], entries(name, n=n, ddof=ddof)
+    if table.better == "low":
+        found["summary"] = [replace(summary, mean=-summary.mean) for summary in found["summary"]]
+    return found
 
 
-def _compared(rows: pd.DataFrame, others: list[Summary], better: str, rounding: float) -> pd.DataFrame:
-    found = [
-        compare(summary, other, better=better, rounding=rounding)
-        for summary, other in zip(rows["summary"], others, strict=True)
-    ]
-    return pd.concat([rows.reset_index(drop=True), pd.DataFrame(found)], axis=1)
+def against(name: str, baseline: str = "avg", *, n: int | None = None, ddof: int = 0) -> Pairs:
+    """Every entry of a table with the baseline pool of its column."""
+    found = _oriented(name, n, ddof)
+    base = found[found["pool"] == baseline].set_index("column")["summary"]
+    if base.empty:
+        raise ValueError(f"baseline={baseline!r} is not in {name!r}, whose pools are {sorted(set(found['pool']))}")
+    rows = found[(found["pool"] != baseline) & found["column"].isin(base.index)]
+    return {Contrast(row.column, row.pool, baseline): (row.summary, base[row.column]) for row in rows.itertuples()}
 
 
-def lae_ahead_by_n(name: str, runs: Sequence[int], *, ddof: int = 0) -> pd.DataFrame:
-    """For each n, and each column of a table: is any LAE pool significantly better than average pooling?"""
-    found = []
-    for n in runs:
-        frame = against(name, n=n, ddof=ddof, rounding=0)
-        lae = frame[frame["pool"].map(is_lae)]
-        ahead = (lae["outcome"] == "better").groupby(lae["column"], sort=False).any()
-        found.append({"n": n, **ahead.to_dict()})
-    return pd.DataFrame(found)
+def lae_against_average(*names: str, n: int | None = None, ddof: int = 0) -> Pairs:
+    """Every LAE pool of some tables with average pooling."""
+    found: Pairs = {}
+    for name in names:
+        found |= {key: pair for key, pair in against(name, n=n, ddof=ddof).items() if is_lae(key.first)}
+    return found
 
 
-def agreement_by_n(name: str, runs: Sequence[int], *, ddof: int = 0) -> pd.DataFrame:
-    """For each n, how many entries of a table Welch's test would not set as the paper did."""
-    return pd.DataFrame([{"n": n, "disagree": int((~redecide(name, n=n, ddof=ddof)["agrees"]).sum())} for n in runs])
+def one_against(name: str, pool: str, *, n: int | None = None, ddof: int = 0) -> Pairs:
+    """One pool with every other of its column."""
+    turned = against(name, pool, n=n, ddof=ddof)
+    return {Contrast(key.place, pool, key.first): (b, a) for key, (a, b) in turned.items()}
 
 
-def pairs(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
-    """Every two LAE pools of a column compared, with Holm's correction over all of them as `p_holm`."""
-    frame = entries(name, n=n, ddof=ddof)
-    frame = frame[frame["pool"].map(is_lae)]
-    found = [
-        {"column": column, "pool": a.pool, "other": b.pool, **compare(a.summary, b.summary, better="high")}
-        for column, members in frame.groupby("column", sort=False)
+def best_others(name: str, pools: Sequence[str], *, n: int | None = None, ddof: int = 0) -> Pairs:
+    """Each of some pools with the best mean among the other pools of its column, average pooling aside."""
+    found: Pairs = {}
+    for column, members in _oriented(name, n, ddof).groupby("column", sort=False):
+        by_pool = members.set_index("pool")["summary"]
+        for pool in pools:
+            rivals = by_pool.drop(index=[pool, "avg"])
+            best = max(rivals.index, key=lambda rival: rivals[rival].mean)
+            found[Contrast(str(column), pool, f"the best other, {best}")] = by_pool[pool], by_pool[best]
+    return found
+
+
+def lae_pairs(name: str, *, n: int | None = None, ddof: int = 0) -> Pairs:
+    """Every two LAE pools of a column."""
+    found = _oriented(name, n, ddof)
+    return {
+        Contrast(str(column), a.pool, b.pool): (a.summary, b.summary)
+        for column, members in found[found["pool"].map(is_lae)].groupby("column", sort=False)
         for a, b in itertools.combinations(members.itertuples(), 2)
-    ]
-    compared = pd.DataFrame(found)
-    compared["p_holm"] = holm(list(compared["p"]))
-    return compared
+    }
 
 
-def squeeze_added(*, ddof: int = 0) -> pd.DataFrame:
-    """WRN with the same LAE pool in both places, compared with the same global pool and no Squeeze-and-Excitation."""
-    both, plain = _lae_in_both(ddof), entries("wrn", ddof=ddof).set_index(["column", "pool"])["summary"]
-    return _compared(
-        both, [plain[column, pool] for column, pool in zip(both["column"], both["pool"], strict=True)], "low", 0.005
-    )
+def in_the_squeeze(*, ddof: int = 0) -> Pairs:
+    """Average as global pool: each LAE pool in the squeeze with the average there."""
+    found = _oriented("se", None, ddof).query("pool == 'avg'")
+    base = found[found["squeeze_pool"] == "avg"].set_index("column")["summary"]
+    rows = found[found["squeeze_pool"] != "avg"]
+    return {
+        Contrast(r.column, f"{r.squeeze_pool} in the squeeze", "avg"): (r.summary, base[r.column])
+        for r in rows.itertuples()
+    }
 
 
-def squeeze_alone(*, ddof: int = 0) -> pd.DataFrame:
-    """WRN with the same LAE pool in both places, compared with that pool in the squeeze and average pooling above."""
-    se = entries("se", ddof=ddof)
-    alone = se[se["pool"] == "avg"].set_index(["column", "squeeze_pool"])["summary"]
-    both = _lae_in_both(ddof)
-    return _compared(
-        both, [alone[column, pool] for column, pool in zip(both["column"], both["pool"], strict=True)], "low", 0.005
-    )
+def squeeze_added(*, ddof: int = 0) -> Pairs:
+    """WRN with the same LAE pool in both places, with the same global pool and no Squeeze-and-Excitation."""
+    plain = _oriented("wrn", None, ddof).set_index(["column", "pool"])["summary"]
+    return {
+        Contrast(r.column, r.pool, "without SE"): (r.summary, plain[r.column, r.pool])
+        for r in _lae_in_both(ddof).itertuples()
+    }
+
+
+def squeeze_alone(*, ddof: int = 0) -> Pairs:
+    """WRN with the same LAE pool in both places, with that pool in the squeeze and average pooling above."""
+    found = _oriented("se", None, ddof).query("pool == 'avg'")
+    alone = found.set_index(["column", "squeeze_pool"])["summary"]
+    return {
+        Contrast(r.column, r.pool, "LAE in the squeeze alone"): (r.summary, alone[r.column, r.pool])
+        for r in _lae_in_both(ddof).itertuples()
+    }
 
 
 def _lae_in_both(ddof: int) -> pd.DataFrame:
-    se = entries("se", ddof=ddof)
+    se = _oriented("se", None, ddof)
     return se[se["pool"].map(is_lae) & (se["pool"] == se["squeeze_pool"])]
 
 
-def at_two_rates(*, ddof: int = 0) -> pd.DataFrame:
-    """PyramidNet at a first learning rate of 0.1 compared with 0.5, pool by pool; `sd_high` is the deviation at 0.5."""
-    frame = entries("pyramidnet_lr", ddof=ddof)
-    high = frame[frame["lr"] == 0.5].set_index(["data", "pool"])["summary"]
-    low = frame[frame["lr"] == 0.1]
-    others = [high[data, pool] for data, pool in zip(low["data"], low["pool"], strict=True)]
-    compared = _compared(low, others, "low", 0.005)
-    return compared.assign(mean_high=[other.mean for other in others], sd_high=[other.sd for other in others])
+def at_two_rates(*, ddof: int = 0) -> Pairs:
+    """PyramidNet at a first learning rate of 0.1 with 0.5, pool by pool."""
+    found = _oriented("pyramidnet_lr", None, ddof)
+    high = found[found["lr"] == 0.5].set_index(["data", "pool"])["summary"]
+    rows = found[found["lr"] == 0.1]
+    return {
+        Contrast(DATA_LABELS[r.data], f"{r.pool} at 0.1", "0.5"): (r.summary, high[r.data, r.pool])
+        for r in rows.itertuples()
+    }
 
 
 def is_lae(pool: str) -> bool:
     return pool == "lae" or pool.startswith("lae(")
 
 
-def tally(outcomes: pd.Series) -> dict[str, int]:
-    """How many comparisons came out better, level and worse."""
-    return {outcome: int((outcomes == outcome).sum()) for outcome in ("better", "level", "worse")}
+def agreement_by_n(name: str, runs: Sequence[int], *, ddof: int = 0) -> pd.DataFrame:
+    """For each n, how many entries of a table Welch's test would not set as the paper did."""
+    return pd.DataFrame([{"n": n, "disagree": int((~redecide(name, n=n, ddof=ddof)["agrees"]).sum())} for n in runs])
 
 
 def lone_failure(summary_mean: float, chance: float, n: int) -> dict[str, float]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 from IPython.display import HTML, Markdown
 
-from lae_core.evidence.claims import Verdict
-from lae_core.evidence.ledger import load_claims
+from lae_core.evidence.claims import load_claims
 from lae_core.evidence.paper import DATA_LABELS
 from lae_core.evidence.tables import p_text, true_minus
+from lae_core.evidence.verdicts import Verdict
 
 CLAIMS = Path("book") / "claims.yml"  # from the root of the project, where notebooks run
 
@@ -35,15 +33,17 @@ def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: i
     return _table(table, "lae-table lae-figures", digits)
 
 
-def ruling(verdict: Verdict) -> Markdown:
-    """The verdict just recorded, as a sentence."""
-    return Markdown(f"**{verdict.claim}: {verdict.verdict}.** {true_minus(verdict.evidence)}")
+def ruling(*verdicts: Verdict) -> Markdown:
+    """Verdicts just recorded: the word, on what it rests, the evidence, the regime and the rule."""
+    return Markdown("\n\n".join(map(_ruling, verdicts)))
 
 
-def rulings(verdicts: Sequence[Verdict]) -> HTML:
-    """Several verdicts with their evidence."""
-    rows = [{"claim": v.claim, "verdict": v.verdict, "evidence": _with_code(v.evidence)} for v in verdicts]
-    return _table(pd.DataFrame(rows), "lae-table", escape=False)
+def _ruling(verdict: Verdict) -> str:
+    rests = verdict.scale if verdict.n is None else f"{verdict.scale}, n = {verdict.n}"
+    held = f" {verdict.because[0].upper()}{verdict.because[1:]}." if verdict.because else ""
+    lines = [f"**{verdict.claim}: {verdict.verdict}** ({rests}).{held} {true_minus(verdict.evidence)}"]
+    lines += [f"- *Regime*: {regime}." for regime in verdict.regime]
+    return "\n".join([*lines, f"- *Rule*: {true_minus(verdict.rule)}"] if verdict.rule else lines)
 
 
 def in_short(verdicts: Sequence[Verdict]) -> HTML:
@@ -64,14 +64,7 @@ def price(bill: pd.DataFrame) -> Markdown:
     )
 
 
-def _with_code(text: str) -> str:
-    """Plain text as HTML, with what stands in backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text, quote=False))
-
-
-def _table(frame: pd.DataFrame, classes: str, digits: int = 3, *, escape: bool = True) -> HTML:
+def _table(frame: pd.DataFrame, classes: str, digits: int = 3) -> HTML:
     with pd.option_context("display.max_colwidth", None):
-        text = frame.to_html(
-            index=False, border=0, classes=classes, escape=escape, float_format=lambda value: f"{value:.{digits}f}"
-        )
+        text = frame.to_html(index=False, border=0, classes=classes, float_format=lambda value: f"{value:.{digits}f}")
     return HTML(true_minus(text))

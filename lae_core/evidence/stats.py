@@ -1,4 +1,4 @@
-"""The tests that the paper's tables rest on, and what it leaves out: intervals, effect sizes, many comparisons, power.
+"""The tests that the tables rest on, from scipy and statsmodels: Welch, Mann-Whitney, Holm, intervals, equivalence, power.
 
 A group of results is either a sample (a sequence of numbers) or a `Summary` (mean, standard deviation, n), which is all
 that a printed table gives. Rank tests need samples; everything else takes both.
@@ -9,13 +9,16 @@ False
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from scipy import special
 from scipy import stats as sps
+from statsmodels.stats.multitest import multipletests
 
 Alternative = Literal["two-sided", "less", "greater"]
 Better = Literal["low", "high"]
@@ -92,33 +95,28 @@ def summarise(values: Group, name: str = "values") -> Summary:
     return Summary(float(x.mean()), float(x.std(ddof=1)), len(x))
 
 
-def welch_from_summary(
-    mean1: float, sd1: float, n1: int, mean2: float, sd2: float, n2: int, alternative: Alternative = "two-sided"
-) -> TestResult:
-    """Welch's t test of mean1 against mean2; `alternative="less"` asks whether mean1 is the smaller.
+def welch_df(a: Summary, b: Summary) -> float:
+    """Degrees of freedom of Welch and Satterthwaite; scipy keeps those of a test from summaries to itself."""
+    va, vb = a.sd**2 / a.n, b.sd**2 / b.n
+    # As shares of the variance, so that tiny deviations do not underflow when squared.
+    share = va / (va + vb)
+    return 1 / (share**2 / (a.n - 1) + (1 - share) ** 2 / (b.n - 1))
+
+
+def welch(a: Group, b: Group, alternative: Alternative = "two-sided") -> TestResult:
+    """Welch's t test of two groups; `alternative="less"` asks whether a's mean is the smaller.
 
     Two groups without any spread are decided by their means alone: p is 0 or 1, since t is infinite or undefined.
     """
     _choice("alternative", alternative, Alternative)
-    a, b = Summary(mean1, sd1, n1), Summary(mean2, sd2, n2)
-    va, vb = a.sd**2 / a.n, b.sd**2 / b.n
-    difference = a.mean - b.mean
-    if va + vb == 0:
+    x, y = summarise(a, "a"), summarise(b, "b")
+    difference = x.mean - y.mean
+    if x.sd**2 / x.n + y.sd**2 / y.n == 0:
         right_way = {"two-sided": difference != 0, "less": difference < 0, "greater": difference > 0}[alternative]
         statistic = math.copysign(math.inf, difference) if difference else math.nan
         return TestResult(statistic, 0.0 if right_way else 1.0)
-    # As shares of the variance, so that tiny deviations do not underflow when squared.
-    share = va / (va + vb)
-    df = 1 / (share**2 / (a.n - 1) + (1 - share) ** 2 / (b.n - 1))
-    t = difference / math.sqrt(va + vb)
-    tails = {"two-sided": 2 * sps.t.sf(abs(t), df), "less": sps.t.cdf(t, df), "greater": sps.t.sf(t, df)}
-    return TestResult(t, float(tails[alternative]), df)
-
-
-def welch(a: Group, b: Group, alternative: Alternative = "two-sided") -> TestResult:
-    """Welch's t test of two groups; `alternative="less"` asks whether a's mean is the smaller."""
-    x, y = summarise(a, "a"), summarise(b, "b")
-    return welch_from_summary(x.mean, x.sd, x.n, y.mean, y.sd, y.n, alternative)
+    found = sps.ttest_ind_from_stats(x.mean, x.sd, x.n, y.mean, y.sd, y.n, equal_var=False, alternative=alternative)
+    return TestResult(float(found.statistic), float(found.pvalue), welch_df(x, y))
 
 
 def mann_whitney(a: Group, b: Group, alternative: Alternative = "two-sided") -> TestResult:
@@ -135,36 +133,20 @@ def mean_interval(values: Group, level: float = 0.95) -> Interval:
     """Student's confidence interval of the mean."""
     _between("level", level)
     s = summarise(values)
-    half = float(sps.t.ppf((1 + level) / 2, s.n - 1)) * s.sd / math.sqrt(s.n)
-    return Interval(s.mean, s.mean - half, s.mean + half, level)
+    return _interval(s.mean, s.sd / math.sqrt(s.n), s.n - 1, level)
 
 
 def difference_interval(a: Group, b: Group, level: float = 0.95) -> Interval:
     """Welch's confidence interval of mean(a) − mean(b)."""
     _between("level", level)
     x, y = summarise(a, "a"), summarise(b, "b")
-    difference, error = x.mean - y.mean, math.hypot(x.sd / math.sqrt(x.n), y.sd / math.sqrt(y.n))
-    df = welch(x, y).df
-    half = float(sps.t.ppf((1 + level) / 2, df)) * error if error else 0.0
-    return Interval(difference, difference - half, difference + half, level)
+    error = math.hypot(x.sd / math.sqrt(x.n), y.sd / math.sqrt(y.n))
+    return _interval(x.mean - y.mean, error, welch_df(x, y) if error else math.inf, level)
 
 
-def effect_size(a: Group, b: Group) -> float:
-    """Hedges' g: mean(a) − mean(b) in pooled standard deviations, corrected for its bias in small samples."""
-    x, y = summarise(a, "a"), summarise(b, "b")
-    df = x.n + y.n - 2
-    pooled = math.sqrt(((x.n - 1) * x.sd**2 + (y.n - 1) * y.sd**2) / df)
-    difference = x.mean - y.mean
-    if pooled == 0:
-        return math.copysign(math.inf, difference) if difference else 0.0
-    correction = math.exp(math.lgamma(df / 2) - math.lgamma((df - 1) / 2)) / math.sqrt(df / 2)
-    return correction * difference / pooled
-
-
-def superiority(a: Group, b: Group) -> float:
-    """The chance that a run of a exceeds one of b, ties counted half: the effect size of the rank test."""
-    x, y = _sample(a, "a"), _sample(b, "b")
-    return mann_whitney(x, y).statistic / (len(x) * len(y))
+def _interval(centre: float, error: float, df: float, level: float) -> Interval:
+    low, high = sps.t.interval(level, df, loc=centre, scale=error) if error else (centre, centre)
+    return Interval(centre, float(low), float(high), level)
 
 
 def holm(pvalues: Sequence[float]) -> list[float]:
@@ -172,10 +154,45 @@ def holm(pvalues: Sequence[float]) -> list[float]:
     p = np.asarray(pvalues, dtype=float)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
         raise ValueError(f"pvalues={list(pvalues)}: expected numbers from 0 to 1")
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p)))))
-    return [float(value) for value in adjusted]
+    # statsmodels collects garbage in there, which with torch loaded takes a tenth of a second; frozen objects are
+    # passed over.
+    gc.freeze()
+    try:
+        return [float(value) for value in multipletests(p, method="holm")[1]]
+    finally:
+        gc.unfreeze()
+
+
+def paired_power(difference: float, sd: float, n: int, *, comparisons: int = 1, alpha: float = 0.05) -> float:
+    """The chance that a paired t test of n pairs, whose differences have deviation sd, finds a true difference.
+
+    The level is shared among the comparisons of a claim, which is what Holm's correction asks of the first of them.
+    """
+    critical = _critical(sd, n, comparisons, alpha)
+    shift = abs(difference) / sd * math.sqrt(n)
+    # Both tails as upper ones: scipy's lower tail is nan far out, and so is the power that statsmodels makes of it.
+    return float(sps.nct.sf(critical, n - 1, shift) + sps.nct.sf(critical, n - 1, -shift))
+
+
+def smallest_effect(sd: float, n: int, *, comparisons: int = 1, power: float = 0.8, alpha: float = 0.05) -> float:
+    """The smallest true difference that such a test finds with this power, in the unit of sd.
+
+    >>> round(smallest_effect(1.0, 10), 2), round(smallest_effect(1.0, 10, comparisons=6), 2)
+    (1.0, 1.37)
+    """
+    _between("power", power)
+    # At any power worth having the other tail adds nothing that could be seen.
+    shift = special.nctdtrinc(n - 1, 1 - power, _critical(sd, n, comparisons, alpha))
+    return sd * float(shift) / math.sqrt(n)
+
+
+def _critical(sd: float, n: int, comparisons: int, alpha: float) -> float:
+    _between("alpha", alpha)
+    if not sd > 0 or n < 2 or comparisons < 1:
+        raise ValueError(
+            f"sd={sd}, n={n}, comparisons={comparisons}: expected sd above 0, n from 2, comparisons from 1"
+        )
+    return float(sps.t.isf(alpha / comparisons / 2, n - 1))
 
 
 @dataclass(frozen=True)
@@ -188,7 +205,6 @@ class BoldEntry:
     bold_corrected: bool
     pvalue: float
     pvalue_corrected: float
-    effect: float
 
 
 def bold(
@@ -228,43 +244,6 @@ def bold(
             bold_corrected=name not in p or corrected[name] >= alpha,
             pvalue=p.get(name, math.nan),
             pvalue_corrected=corrected.get(name, math.nan),
-            effect=effect_size(summary, summaries[leader]),
         )
         for name, summary in summaries.items()
     }
-
-
-def power(difference: float, sd: float, n: int, *, alpha: float = 0.05, one_sided: bool = False) -> float:
-    """The chance that a t test of two groups of n runs, each of deviation sd, finds a true difference of means."""
-    _between("alpha", alpha)
-    if not sd > 0 or n < 2:
-        raise ValueError(f"sd={sd}, n={n}: expected sd above 0 and at least 2 runs a group")
-    df, shift = 2 * n - 2, abs(difference) / sd * math.sqrt(n / 2)
-    if one_sided:
-        return float(sps.nct.sf(sps.t.ppf(1 - alpha, df), df, shift))
-    critical = sps.t.ppf(1 - alpha / 2, df)
-    return float(sps.nct.sf(critical, df, shift) + sps.nct.cdf(-critical, df, shift))
-
-
-def runs_needed(difference: float, sd: float, *, power_wanted: float = 0.8, alpha: float = 0.05) -> int:
-    """The smallest n a group at which the two-sided t test reaches the power wanted: what would settle a question."""
-    _between("power_wanted", power_wanted)
-    if difference == 0:
-        raise ValueError("difference=0: no number of runs finds a difference that is not there")
-    n = fewest(lambda runs: power(difference, sd, runs, alpha=alpha) >= power_wanted, 10**7)
-    if n is None:
-        raise ValueError(f"difference={difference}, sd={sd}: more than ten million runs a group would be needed")
-    return n
-
-
-def fewest(enough: Callable[[int], bool], most: int) -> int | None:
-    """The smallest number from 2 on that is enough, where more never is less; None where `most` is not enough."""
-    low, high = 1, 2
-    while not enough(high):
-        if high == most:
-            return None
-        low, high = high, min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high

@@ -11,7 +11,7 @@ from typing import Any
 
 from distributed import Client, Future, get_worker
 
-from lae_core.runs import claims
+from lae_core.runs import locks
 from lae_core.runs.execute import Outcome, Run, execute
 from lae_core.runs.records import Config
 
@@ -50,7 +50,7 @@ class Cluster:
                 self._check_connection()
         return max(1, self._slots)
 
-    def submit(self, config: Config, over: claims.Claim | None) -> None:
+    def submit(self, config: Config, over: locks.Lock | None) -> None:
         name = f"{config.key()}-{uuid.uuid4().hex}"
         arguments = (self._topic, name, config, self._store_root, self._run, over)
         future = self._client.submit(_execute_and_tell, *arguments, key=name, pure=False)

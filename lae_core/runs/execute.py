@@ -1,4 +1,4 @@
-"""One run on a worker: claim it, run it, record it. The same function everywhere, from this process to a cluster."""
+"""One run on a worker: lock it, run it, record it. The same function everywhere, from this process to a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lae_core.runs import claims
+from lae_core.runs import locks
 from lae_core.runs.files import DISK_ERRORS, StoreError, store_error
 from lae_core.runs.records import Config, RunStore
 from lae_core.training.provenance import provenance
@@ -22,7 +22,7 @@ Run = Callable[..., dict[str, Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker tells the sweep: `status` is done, found (recorded already), busy (claimed by another) or failed.
+    """What a worker tells the sweep: `status` is done, found (recorded already), busy (locked by another) or failed.
 
     Small on purpose: the record itself goes to the store, since Dask would compute it again if the worker that holds it
     dies.
@@ -46,9 +46,9 @@ def _prepare_process() -> None:
 
 
 def execute(
-    config: Config, store_root: str, run: Run, over: claims.Claim | None = None, own_process: bool = True
+    config: Config, store_root: str, run: Run, over: locks.Lock | None = None, own_process: bool = True
 ) -> Outcome:
-    """Run `config` unless it is recorded or claimed. What the run raises is an outcome; what the store raises, raised.
+    """Run `config` unless it is recorded or locked. What the run raises is an outcome; what the store raises, raised.
 
     `own_process`: this process exists for runs, and may be set up for them.
     """
@@ -60,12 +60,12 @@ def execute(
         return Outcome(key, "found")
     directory = store.directory(key)
     try:
-        held = claims.claim(directory, over)
+        held = locks.acquire(directory, over)
     except OSError as error:
         raise store_error("write", directory, error) from error
     if held is None:
         return Outcome(key, "busy")
-    if key in store:  # finished by another between our first look and our claim
+    if key in store:  # finished by another between our first look and our lock
         held.done()
         return Outcome(key, "found")
     try:
@@ -101,6 +101,6 @@ def _run_and_record(config: Config, store: RunStore, run: Run) -> Outcome:
     return Outcome(key, "done")
 
 
-def _give_back(held: claims.Held, failed: bool) -> None:
-    with contextlib.suppress(StoreError):  # on a full disk the claim goes stale by itself
+def _give_back(held: locks.Held, failed: bool) -> None:
+    with contextlib.suppress(StoreError):  # on a full disk the lock goes stale by itself
         held.free(failed)

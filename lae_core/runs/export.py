@@ -1,7 +1,9 @@
 """Records as data frames, and as one small text file an experiment that can be committed and compared line by line.
 
-The file's first line says what all runs share, each further line is one run: what differs in its config and origin, its
-result with floats to six digits, and a checksum. Lines are sorted by config, so that adding runs adds lines.
+The file's first line says what all runs share and holds a checksum of every byte of the file; each further line is one
+run: what differs in its config and origin, its result with floats to six digits, and a checksum of its own, which names
+the line if one was changed. Lines are sorted by config, so that adding runs adds lines. A record's key is computed anew
+from its config when it is read.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from lae_core.runs.records import Config, Record
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
+FORMAT = 2
 DIGITS = 6
 PARTS = ("config", "result", "provenance")
 
@@ -90,7 +92,8 @@ def export(records: Iterable[Record], path: str | Path, *, experiment: str) -> i
     ordered = sorted(unique.values(), key=lambda record: (_line(record.config), record.key))
     origins = [rounded(record.provenance) for record in ordered]
     shared = {"config": _shared([record.config for record in ordered]), "provenance": _shared(origins)}
-    lines = [_line({"experiment": experiment, "format": FORMAT, "runs": len(ordered), "shared": shared})]
+    head = {"experiment": experiment, "format": FORMAT, "runs": len(ordered), "shared": shared}
+    lines = []
     for record, origin in zip(ordered, origins, strict=True):
         body = {
             "key": record.key,
@@ -103,37 +106,63 @@ def export(records: Iterable[Record], path: str | Path, *, experiment: str) -> i
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.part")
-        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        temporary.write_bytes(_with_head(head, "".join(line + "\n" for line in lines)))
         temporary.replace(target)
     except OSError as error:
         raise store_error("write", target, error) from error
     return len(ordered)
 
 
-def read_export(path: str | Path) -> list[Record]:
-    """The records of an exported file. A line that was cut short or edited is an error that names it."""
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
+def read_export(path: str | Path, *, schema: type[Any] | None = None) -> list[Record]:
+    """The records of an exported file. Whatever was edited in it, be it one byte, is an error that names the place.
+
+    `schema` is the class of the configs, `RunConfig` by default.
+    """
+    if schema is None:
+        from lae_core.training.config import RunConfig
+
+        schema = RunConfig
+    content = Path(path).read_bytes()
+    first, _, rest = content.decode("utf-8", errors="replace").partition("\n")
     try:
-        head = json.loads(lines[0])
-        shared, count = head["shared"], head["runs"]
-    except (IndexError, ValueError, KeyError, TypeError):
+        head = json.loads(first)
+        shared, count, version = head["shared"], head["runs"], head["format"]
+    except (ValueError, KeyError, TypeError):
         raise ValueError(f"{path}: the first line is not the head of an exported experiment") from None
-    if head.get("format") != FORMAT:
-        raise ValueError(f"{path}: format {head.get('format')!r}, this version reads {FORMAT}")
-    records = []
-    for number, line in enumerate(lines[1:], start=2):
-        try:
-            body = json.loads(line)
-            check = body.pop("check")
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"{path}, line {number}: not a record") from None
-        if check != _check(body):
-            raise ValueError(f"{path}, line {number}: checksum does not match, the line was edited by hand")
-        parts = {part: shared[part] | body[part] for part in ("config", "provenance")}
-        records.append(Record(body["key"], result=body["result"], **parts))
+    if version != FORMAT:
+        raise ValueError(f"{path}: format {version!r} is invalid; expected {FORMAT}")
+    head.pop("check", None)
+    lines = rest.removesuffix("\n").split("\n") if rest else []
+    records = [_record(line, shared, schema, f"{path}, line {k}") for k, line in enumerate(lines, start=2)]
     if len(records) != count:
         raise ValueError(f"{path}: {len(records)} records where the first line says {count}")
+    if content != _with_head(head, rest):
+        raise ValueError(f"{path}: the checksum in its first line does not match, the file was edited by hand")
     return records
+
+
+def _record(line: str, shared: dict[str, Any], schema: type[Any], where: str) -> Record:
+    try:
+        body = json.loads(line)
+        check = body.pop("check")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{where}: not a record") from None
+    if check != _check(body):
+        raise ValueError(f"{where}: checksum does not match, the line was edited by hand")
+    try:
+        parts = {part: shared[part] | body[part] for part in ("config", "provenance")}
+        key = schema.from_dict(parts["config"]).key()
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{where}: its config is invalid: {error}") from None
+    if key != body["key"]:
+        raise ValueError(f"{where}: key = {body['key']!r} is invalid; its config gives {key!r}")
+    return Record(key, result=body["result"], **parts)
+
+
+def _with_head(head: dict[str, Any], rest: str) -> bytes:
+    """The whole file: its head with a checksum over the head and all that follows."""
+    digest = hashlib.sha256(f"{_line(head)}\n{rest}".encode()).hexdigest()
+    return f"{_line(head | {'check': digest})}\n{rest}".encode()
 
 
 def recorded(configs: Iterable[Config], path: str | Path, *, sweep: str) -> list[Record]:
@@ -142,7 +171,8 @@ def recorded(configs: Iterable[Config], path: str | Path, *, sweep: str) -> list
     What is missing raises `LookupError`, which names `sweep`, the command that would fill it.
     """
     wanted = list(configs)
-    found = {record.key: record for record in read_export(path)} if Path(path).exists() else {}
+    kept = read_export(path, schema=type(wanted[0]) if wanted else None) if Path(path).exists() else []
+    found = {record.key: record for record in kept}
     missing = [config for config in wanted if config.key() not in found]
     if missing:
         raise LookupError(

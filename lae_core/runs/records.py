@@ -2,7 +2,7 @@
 
     store/store.json           says that this is a run store
     store/<key>/record.json    the finished run: config, result, provenance, checksum
-    store/<key>/claim.<n>      who is running it (see claims.py)
+    store/<key>/lock.<n>       who is running it (see locks.py)
     store/<key>/failure.json   why it last failed
     store/<key>/checkpoint/    what is kept to resume; gone once the record is there
 
@@ -34,6 +34,8 @@ class Config(Protocol):
 
     def key(self) -> str: ...
     def to_dict(self) -> dict[str, Any]: ...
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Config: ...
 
 
 class StoreWarning(UserWarning):
@@ -138,7 +140,10 @@ class RunStore:
             self._report(path, str(error))
             return None
         try:
-            return Record.from_json(json.loads(text), key)
+            record = Record.from_json(json.loads(text), key)
+            if not isinstance(run, str) and (named := type(run).from_dict(record.config).key()) != key:
+                raise ValueError(f"its config gives the key {named!r}")
+            return record
         except (ValueError, KeyError) as error:
             self._report(path, str(error))
             return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from lae_core.runs import claims
+from lae_core.runs import locks
 from lae_core.runs.execute import Outcome, Run, execute
 from lae_core.runs.files import StoreError
 from lae_core.runs.records import Config, RunStore
@@ -57,13 +57,13 @@ def sweep(
     where: str | None = None,
     run: Run | None = None,
     progress: bool | None = None,
-    stale: float = claims.STALE,
+    stale: float = locks.STALE,
 ) -> SweepReport:
     """Run every config that the store has no record of, and return what happened.
 
     `where` is described in `lae_core.runs.where`. `run(config, checkpoint_dir=…)` returns a result of plain values; it
     is the training loop by default, and must be importable where it runs. `progress` draws a bar on standard error; by
-    default only on a terminal. A run that another sweep claims is waited for, and taken over when it shows no sign of
+    default only on a terminal. A run that another sweep has locked is waited for, and taken over when it shows no sign of
     life for `stale` seconds. A run that raises stops nothing and is listed at the end; an unusable store (`StoreError`)
     or a lost scheduler (`ConnectionError`) ends the sweep, and starting it again resumes it.
     """
@@ -77,7 +77,7 @@ def sweep(
         records.check_writable()
         work = run if run is not None else _training_run()
         with _bar(len(unique), len(report.found), progress) as bar, _executor(place, records, work) as executor:
-            _drive(todo, records, executor, report, bar, claims.Watch(stale))
+            _drive(todo, records, executor, report, bar, locks.Watch(stale))
     report.seconds = time.perf_counter() - begin
     if report.failures:
         print(report, file=sys.stderr)
@@ -94,7 +94,7 @@ class _Executor(Protocol):
     """Takes as many runs at a time as `slots()` says; `collect` gives each back once, waiting a moment for one."""
 
     def slots(self) -> int: ...
-    def submit(self, config: Config, over: claims.Claim | None) -> None: ...
+    def submit(self, config: Config, over: locks.Lock | None) -> None: ...
     def collect(self, timeout: float) -> list[tuple[str, Outcome | Exception]]: ...
 
 
@@ -104,12 +104,12 @@ def _drive(
     executor: _Executor,
     report: SweepReport,
     bar: Any,
-    watch: claims.Watch,
+    watch: locks.Watch,
 ) -> None:
-    ready: deque[tuple[Config, claims.Claim | None]] = deque((config, None) for config in todo)
+    ready: deque[tuple[Config, locks.Lock | None]] = deque((config, None) for config in todo)
     configs = {config.key(): config for config in todo}
     running: set[str] = set()
-    others: dict[str, Config] = {}  # claimed by other sweeps
+    others: dict[str, Config] = {}  # locked by other sweeps
     progress: dict[str, object] = {}  # how far a run was when it was submitted
     polled = 0.0
     while ready or running or others:
@@ -159,11 +159,11 @@ def _settle(config: Config, outcome: Outcome | Exception, store: RunStore, repor
 
 
 def _look_at_others(
-    others: dict[str, Config], store: RunStore, report: SweepReport, watch: claims.Watch
-) -> Iterator[tuple[Config, claims.Claim | None]]:
-    """Settle what other sweeps finished; yield what they gave up, with the dead claim to take over if there is one."""
+    others: dict[str, Config], store: RunStore, report: SweepReport, watch: locks.Watch
+) -> Iterator[tuple[Config, locks.Lock | None]]:
+    """Settle what other sweeps finished; yield what they gave up, with the dead lock to take over if there is one."""
     for key, config in list(others.items()):
-        found = claims.look(store.directory(key))
+        found = locks.look(store.directory(key))
         if key in store:
             report.meanwhile.append(key)
         elif found is not None and found.failed and (why := store.failure(key)):
@@ -185,7 +185,7 @@ class _Inline:
     def slots(self) -> int:
         return 1
 
-    def submit(self, config: Config, over: claims.Claim | None) -> None:
+    def submit(self, config: Config, over: locks.Lock | None) -> None:
         outcome = execute(config, str(self._store.root), self._run, over, own_process=False)
         self._outcomes.append((config.key(), outcome))
 

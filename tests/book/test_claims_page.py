@@ -11,8 +11,9 @@ import pytest
 from lae_core.book import build, claims_page, front_page
 from lae_core.book.browser import VIEWS, browser_page, check_book
 from lae_core.book.execute import Executed
-from lae_core.evidence.claims import Verdict
-from lae_core.evidence.ledger import Claim, Entry, LedgerError
+from lae_core.evidence.claims import Claim, LedgerError
+from lae_core.evidence.ledger import Entry
+from lae_core.evidence.verdicts import Verdict
 
 REPO = Path(__file__).resolve().parents[2]
 CLAIMS = """\
@@ -22,12 +23,12 @@ CLAIMS = """\
 - {id: C3, claim: It wins., place: §6, notebook: part/one}
 """
 RECORDS = """
-    from lae_core.evidence.claims import record_costs, record_verdict
+    from lae_core.evidence.verdicts import record_costs, record_verdict
     record_costs({"E1, E2": 1234.5, "E9": 1.0}, card="card of ours")
     record_verdict("T1", "proved", evidence="Algebra says so.", scale="symbolic")
-    numbers = {"comparisons": 2, "better": 1, "level": 1, "worse": 0}
-    numbers |= {"lae: better": 1, "lae: level": 1, "lae: worse": 0}
-    record_verdict("C3", verdict, evidence="Counted.", scale="printed numbers", numbers=numbers);
+    numbers = {"comparisons": 2, "higher": 1, "same": 0, "lower": 0, "undecided": 1}
+    numbers |= {"lae: higher": 1, "lae: same": 0, "lae: lower": 0, "lae: undecided": 1}
+    record_verdict("C3", verdict, evidence="Counted.", scale="printed", numbers=numbers);
 """
 
 
@@ -110,13 +111,13 @@ def _use_the_filter(page: Path) -> None:
 
 def test_a_verdict_without_a_claim_stops_the_book(book):
     verdicts = book.root / "verdicts"
-    book.write("verdicts/C4.json", Verdict("C4", "partly", "Counted.", "printed numbers").to_json())
+    book.write("verdicts/C4.json", Verdict("C4", "partly", "Counted.", "printed").to_json())
     done = Executed(book.root / "one.ipynb", verdicts, ())
     with pytest.raises(LedgerError, match="'C4', which is not in book/claims.yml"):
         claims_page.write(build.Stage(book.root, book.root / "src", "smoke", {"part/one": done}))
 
 
-def entry(name: str, verdict: str = "partly", scale: str = "printed numbers", **numbers: int) -> Entry:
+def entry(name: str, verdict: str = "partly", scale: str = "printed", **numbers: int) -> Entry:
     return Entry(
         Claim(name, "It wins.", "§6", "evidence/x"), Verdict(name, verdict, "Counted.", scale, numbers=numbers)
     )
@@ -126,16 +127,9 @@ def test_pages_get_the_claims_that_they_include(book):
     generated = book.root / "src" / "book" / "_generated"
     asks = "".join(f"```{{include}} ../_generated/claim_{name}.md\n```\n" for name in ("T1", "C1"))
     book.write("src/book/use/page.md", asks)
-    book.write("verdicts/T1.json", Verdict("T1", "proved", "Algebra says so.", "symbolic", "fig-one").to_json())
-    numbers = {
-        "comparisons": 1,
-        "better": 1,
-        "level": 0,
-        "worse": 0,
-        "lae: better": 1,
-        "lae: level": 0,
-        "lae: worse": 0,
-    }
+    book.write("verdicts/T1.json", Verdict("T1", "proved", "Algebra says so.", "symbolic", figure="fig-one").to_json())
+    numbers = {"comparisons": 1, "higher": 1, "same": 0, "lower": 0, "undecided": 0}
+    numbers |= {"lae: higher": 1, "lae: same": 0, "lae: lower": 0, "lae: undecided": 0}
     book.write("verdicts/C3.json", entry("C3", **numbers).verdict.to_json())
     done = Executed(book.root / "one.ipynb", book.root / "verdicts", ())
     stage = build.Stage(book.root, book.root / "src", "smoke", {"part/one": done})
@@ -144,7 +138,7 @@ def test_pages_get_the_claims_that_they_include(book):
     assert (generated / "claim_T1.md").read_text() == (
         "{ref}`T1 <claim-t1>` One and one are two.\n"
         ": [proved]{.lae-verdict .lae-proved} (symbolic) See [One](/notebooks/part/one.ipynb), {numref}`fig-one`.\n\n"
-        "  ```{dropdown} The numbers\n  Algebra says so.\n  ```\n"
+        "  ```{dropdown} The numbers, the regime and the rule\n  Algebra says so.\n\n  ```\n"
     )
     missing = (generated / "claim_C1.md").read_text()
     assert missing.startswith("{ref}`C1 <claim-c1>` It learns faster.\n: [open]")

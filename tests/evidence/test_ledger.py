@@ -6,8 +6,10 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from lae_core.evidence.claims import VERDICTS, Costs, Verdict
-from lae_core.evidence.ledger import Claim, LedgerError, counts, hours_by_notebook, join, load_claims
+from lae_core.evidence.claims import Claim, LedgerError, load_claims
+from lae_core.evidence.decision import VERDICTS
+from lae_core.evidence.ledger import counts, hours_by_notebook, join
+from lae_core.evidence.verdicts import Costs, Verdict
 
 REPO = Path(__file__).resolve().parents[2]
 CLAIMS = load_claims(REPO / "book" / "claims.yml")
@@ -21,8 +23,8 @@ NOTEBOOKS = {
 }
 
 
-def some(claim: str, verdict: str = "reproduced") -> Verdict:
-    return Verdict(claim, verdict, "Found.", "printed numbers")
+def some(claim: str, verdict: str = "consistent with print") -> Verdict:
+    return Verdict(claim, verdict, "Found.", "printed")
 
 
 def test_every_row_of_the_map_is_a_claim():
@@ -38,13 +40,40 @@ def test_claims_are_short_plain_and_placed(claim):
 
 def recorded(path: Path) -> set[str]:
     """The claims on which a notebook's source records a verdict."""
-    code = "\n".join(cell.source for cell in jupytext.read(path, fmt="md:myst").cells if cell.cell_type == "code")
-    return set(re.findall(r'record_verdict\(\s*"([A-Z]\d+[a-z]?)"', code))
+    code = "\n".join(code_cells(path))
+    return set(re.findall(r'record_verdict\(\s*"([A-Z]\d+[a-z]?)"', code)) | ruled(code)
+
+
+def code_cells(path: Path, hidden: bool = True) -> list[str]:
+    cells = [cell for cell in jupytext.read(path, fmt="md:myst").cells if cell.cell_type == "code"]
+    return [cell.source for cell in cells if hidden or "hide-input" not in cell.metadata.get("tags", [])]
+
+
+def ruled(code: str) -> set[str]:
+    """The claims whose rule this code applies; a rule that is asked for its word alone decides nothing."""
+    called = re.findall(r"rules\.([nec]\d+[a-z]?)\((?!found\))", code)
+    return {name[0].upper() + name[1:] for name in called}
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_a_notebook_decides_just_the_claims_that_are_its_own(notebook):
     assert recorded(NOTEBOOKS[notebook]) == {claim.id for claim in CLAIMS if claim.notebook == notebook}
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_the_line_that_decides_is_in_view(notebook):
+    every, seen = ("\n".join(code_cells(NOTEBOOKS[notebook], hidden)) for hidden in (True, False))
+    assert ruled(every) == ruled(seen)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_no_parameter_says_what_a_verdict_may_claim(notebook):
+    cells = jupytext.read(NOTEBOOKS[notebook], fmt="md:myst").cells
+    lines = [
+        line for cell in cells if "parameters" in cell.metadata.get("tags", []) for line in cell.source.splitlines()
+    ]
+    names = {line.split(":")[0] for line in lines}
+    assert not {"scale", "verdict", "gate", "margin"} & names
 
 
 PAGES = [*NOTEBOOKS.values(), *(REPO / "book").glob("*.md")]
@@ -77,8 +106,8 @@ def two(tmp_path):
 def test_join_gives_every_claim_a_state(two):
     claims, notebooks = two
     ran = join(claims, {"part/one": {"T1": some("T1")}}, notebooks)
-    assert [(entry.claim.id, entry.state) for entry in ran] == [("T1", "reproduced"), ("C1", "open")]
-    assert counts(ran) == {"proved": 0, "reproduced": 1, "partly": 0, "contradicted": 0, "open": 1}
+    assert [(entry.claim.id, entry.state) for entry in ran] == [("T1", "consistent with print"), ("C1", "open")]
+    assert counts(ran) == dict.fromkeys(VERDICTS, 0) | {"consistent with print": 1, "open": 1}
     assert "not written yet" in ran[1].missing and ran[1].open_at_paper_scale and not ran[0].open_at_paper_scale
     assert ran[1].claim.command == "lae run two --profile paper"
     assert "has not been run" in join(claims, {}, notebooks)[0].missing
@@ -90,6 +119,8 @@ def test_a_smaller_scale_leaves_the_paper_s_own_open(two):
     full = {"experiments/two": {"C1": Verdict("C1", "reproduced", "Found.", "paper")}}
     assert join(claims, small, notebooks)[1].open_at_paper_scale
     assert not join(claims, full, notebooks)[1].open_at_paper_scale
+    weak = {"experiments/two": {"C1": Verdict("C1", "not testable here", "Found.", "paper")}}
+    assert join(claims, weak, notebooks)[1].open_at_paper_scale
 
 
 def test_hours_belong_to_the_notebook_of_the_experiment():

@@ -74,12 +74,10 @@ def test_accuracy_over_sizes_has_a_row_a_run_also_for_those_that_diverged():
 
 def test_the_setting_names_all_that_a_reader_must_know():
     runs = [record([0.5], seed=seed) for seed in range(3)]
-    text = outcomes.setting(runs, "cpu")
-    for part in ("cpu", "CIFAR-10 at 32 px", "100 training pictures", "3 epochs", "batch 256", "WRN-18", "1,234", "64"):
+    text = outcomes.setting(runs)
+    for part in ("CIFAR-10 at 32 px", "100 training pictures", "3 epochs", "batch 256", "WRN-18", "1,234", "64"):
         assert part in text
     assert "n = 3" in text and "a processor" in text
     whole = Record("", runs[0].config | {"subset": None, "data": "imagewoof2-128"}, runs[0].result, {})
-    assert "all training pictures" in outcomes.setting([whole], "paper")
-    assert "Imagewoof" in outcomes.setting([whole], "paper") and "unknown hardware" in outcomes.setting(
-        [whole], "paper"
-    )
+    assert "all training pictures" in outcomes.setting([whole])
+    assert "Imagewoof" in outcomes.setting([whole]) and "unknown hardware" in outcomes.setting([whole])

@@ -5,8 +5,9 @@ import math
 import pytest
 from scipy import stats
 
-from lae_core.evidence import redecide
-from lae_core.evidence.stats import Summary
+from lae_core.evidence import redecide, rules
+from lae_core.evidence.compare import Contrast
+from lae_core.evidence.stats import Summary, holm
 
 
 def test_deviations_are_converted_to_n_minus_one():
@@ -30,14 +31,34 @@ def test_a_table_without_n_asks_for_it():
         redecide.entries("hyper_wrn")
 
 
-def test_against_agrees_with_scipy_and_counts_gain_as_better():
-    frame = redecide.against("wrn", ddof=1).set_index(["column", "pool"])
-    row = frame.loc[("CIFAR-100", "lae")]
+def test_against_agrees_with_scipy_and_counts_gain_as_higher():
+    pairs = redecide.against("wrn", ddof=1)
+    found = redecide.decided(pairs, margin=None)
+    key = Contrast("CIFAR-100", "lae", "avg")
     expected = stats.ttest_ind_from_stats(22.31, 0.21, 30, 22.16, 0.22, 30, equal_var=False)
-    assert row.p == pytest.approx(expected.pvalue)
-    assert row.gain == pytest.approx(-0.15) and row.outcome == "worse" and row.low < row.gain < row.high
-    accuracy = redecide.against("mxresnet", n=40).set_index(["column", "pool"])
-    assert accuracy.loc[("Imagewoof 256 px", "lae")].gain == pytest.approx(1.24)
+    assert found[key].pvalue == pytest.approx(expected.pvalue) and found[key].difference == pytest.approx(-0.15)
+    assert found[key].outcome == "lower" and found[key].interval.low < -0.15 < found[key].interval.high
+    assert [c.corrected for c in found.values()] == holm([c.pvalue for c in found.values()])
+    accuracy = redecide.decided(redecide.against("mxresnet", n=40), margin=None)
+    assert accuracy[Contrast("Imagewoof 256 px", "lae", "avg")].difference == pytest.approx(1.24)
+
+
+def test_the_correction_takes_decisions_back():
+    """Without it 12 comparisons would be higher and 5 lower."""
+    pairs = redecide.lae_against_average("wrn", "mxresnet", n=40)
+    found = redecide.decided(pairs, margin=None)
+    assert len(found) == 30
+    assert [found.outcomes().count(word) for word in ("higher", "undecided", "lower")] == [10, 16, 4]
+    plain = [c for c in found.values() if c.pvalue < 0.05]
+    assert [sum(c.difference > 0 for c in plain), sum(c.difference < 0 for c in plain)] == [12, 5]
+
+
+def test_the_same_is_within_the_margin_by_two_tests_from_summaries():
+    a, b = Summary(95.0, 0.2, 30), Summary(95.05, 0.2, 30)
+    key = Contrast("here", "a", "b")
+    assert redecide.decided({key: (a, b)}, margin=0.2)[key].outcome == "same"
+    assert redecide.decided({key: (a, b)}, margin=0.1)[key].outcome == "undecided"
+    assert redecide.decided({key: (a, b)}, margin=None)[key].outcome == "undecided"
 
 
 def test_redecide_sets_table_1_as_printed():
@@ -53,25 +74,31 @@ def test_bold_is_sought_over_a_data_set_where_the_caption_says_so():
 
 
 def test_firm_is_false_where_rounding_could_turn_the_outcome():
-    a, b = Summary(4.98, 0.15, 30), Summary(5.07, 0.12, 30)
-    p = stats.ttest_ind_from_stats(a.mean, a.sd, 30, b.mean, b.sd, 30, equal_var=False).pvalue
-    assert p < 0.05 and redecide.compare(a, b, better="low", rounding=0.005)["firm"]
-    assert not redecide.compare(Summary(5.00, 0.15, 30), b, better="low", rounding=0.005)["firm"]
+    b = Summary(5.07, 0.12, 30)
+    pairs = {Contrast("x", f"{mean}", "b"): (Summary(mean, 0.15, 30), b) for mean in (4.98, 5.00)}
+    assert [redecide.firm({key: pair}, margin=None) for key, pair in pairs.items()] == [[True], [False]]
 
 
-def test_lae_ahead_by_n_grows_with_n():
-    frame = redecide.lae_ahead_by_n("mxresnet", [5, 40, 120])
-    assert frame["Imagewoof 256 px"].tolist() == [False, True, True]
-    assert frame["Imagenette 128 px"].tolist() == [False, False, True]
-    assert not frame["Imagewoof 128 px"].any()
+def test_what_c2_says_depends_on_n():
+    met = {
+        n: rules.statements_of_c2(redecide.decided(redecide.lae_against_average("mxresnet", n=n), margin=None))
+        for n in (5, 40, 400)
+    }
+    assert [met[n]["Imagewoof 256 px"] for n in met] == [False, True, True]
+    assert [met[n]["Imagenette 128 px"] for n in met] == [False, False, True]
+    assert not any(met[n]["Imagewoof 128 px"] for n in met)
 
 
 def test_pairs_and_squeezes_have_the_right_size():
-    assert len(redecide.pairs("mxresnet", n=40)) == 4 * 15
+    assert len(redecide.lae_pairs("mxresnet", n=40)) == 4 * 15
     added, alone = redecide.squeeze_added(), redecide.squeeze_alone()
-    assert len(added) == len(alone) == 6
-    row = added.set_index(["column", "pool"]).loc[("CIFAR-100", "lae(train=one)")]
-    assert row.gain == pytest.approx(21.55 - 22.32)
+    assert len(added) == len(alone) == len(redecide.in_the_squeeze()) == 6
+    a, b = added[Contrast("CIFAR-100", "lae(train=one)", "without SE")]
+    assert a.mean - b.mean == pytest.approx(21.55 - 22.32)
+    best = redecide.best_others("mxresnet", ["lae(t0=4)"], n=40)
+    assert len(best) == 4 and all("lae(t0=4)" != key.second.removeprefix("the best other, ") for key in best)
+    turned = redecide.one_against("wrn", "lae(train=one)")
+    assert len(turned) == 10 and turned[Contrast("CIFAR-10", "lae(train=one)", "avg")][0].mean == -4.98
 
 
 def test_lone_failure_and_outlier_are_each_others_inverse():

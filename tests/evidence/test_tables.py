@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from lae_core.evidence import show as shown
-from lae_core.evidence.claims import Verdict
 from lae_core.evidence.stats import Summary
 from lae_core.evidence.tables import MARK, p_text, result_table
+from lae_core.evidence.verdicts import Verdict
 
 COLUMNS = {
     "CIFAR-10": {"avg": Summary(5.26, 0.15, 30), "lae & co_1": Summary(4.98, 0.12, 30)},
@@ -71,13 +71,15 @@ def test_small_p_values_are_not_shown_as_zero():
     assert cells.rows == [["gain", "p"], ["−0.50", "< 0.001"], ["0.25", "0.5"]]
 
 
-def test_verdicts_in_tables_have_their_code_and_in_short_the_words_of_the_claim(tmp_path, monkeypatch):
-    verdict = Verdict("E3", "open", "At -1.5 points, p < 0.05. Run `lae run wrn -p seeds 30`.", "cpu")
-    cells = Cells()
-    cells.feed(shown.rulings([verdict]).data)
-    assert cells.rows[1] == ["E3", "open", "At −1.5 points, p < 0.05. Run lae run wrn -p seeds 30."]
-    assert "<code>lae run wrn -p seeds 30</code>" in shown.rulings([verdict]).data
-    assert "At −1.5 points" in shown.ruling(verdict).data
+def test_a_ruling_has_word_scale_n_regime_and_rule_and_in_short_the_words_of_the_claim(tmp_path, monkeypatch):
+    verdict = Verdict(
+        "E3", "open", "At -1.5 points, p < 0.05.", "cpu", because="n = 5, the rule asks for 10", rule="Reproduced if higher.",
+        regime=("WRN on CIFAR-10: average pooling 90.1 % (n = 5)",), n=5,
+    )  # fmt: skip
+    said = shown.ruling(verdict, verdict).data
+    assert said.count("**E3: open** (cpu, n = 5). N = 5, the rule asks for 10. At −1.5 points, p < 0.05.") == 2
+    assert "- *Regime*: WRN on CIFAR-10: average pooling 90.1 % (n = 5)." in said
+    assert "- *Rule*: Reproduced if higher." in said
     (tmp_path / "claims.yml").write_text("[{id: E3, claim: A table., place: table 1, notebook: experiments/wrn}]")
     monkeypatch.setattr(shown, "CLAIMS", tmp_path / "claims.yml")
     cells = Cells()

@@ -9,7 +9,7 @@ import pytest
 from lae_core.book import claims_page
 from lae_core.book.build import book_notebooks
 from lae_core.book.cache import Cache
-from lae_core.evidence.claims import VERDICTS
+from lae_core.evidence.decision import VERDICTS
 from lae_core.evidence.ledger import Entry
 
 

@@ -17,6 +17,7 @@ from lae_core.book.notebooks import Notebook, all_notebooks
 from lae_core.evidence import protocol
 from lae_core.evidence.paper import tables
 from lae_core.evidence.protocol import PARAMETERS, printed_pool
+from lae_core.evidence.scale import PROTOCOLS, is_printed
 from lae_core.pooling import PoolSpec, make_pool
 from lae_core.training import loop, network
 from lae_core.training.config import RunConfig
@@ -140,7 +141,6 @@ def test_epochs_batch_and_seeds_of_the_paper_are_the_printed_ones(notebook: Note
     epochs, seeds, parameter = PRINTED[notebook.name.removeprefix("experiments/")]
     for name, config in arms(notebook, "paper").items():
         assert (config.epochs, config.batch) == (epochs, BATCH[config.network]), name
-    assert notebook.values("paper")["scale"] == "paper"
     assert notebook.values("paper")[parameter] == seeds
 
 
@@ -164,6 +164,32 @@ def test_the_dropped_sections_arms_are_in_the_paper_profile():
     for row in printed.itertuples():
         config = found[row.data, rates[row.lr], row.pool]
         assert config == protocol.pyramidnet(row.pool, row.data, lr=row.lr, device="cuda")
+
+
+# The printed protocol that the verdicts of each experiment are held against.
+PROTOCOL = {
+    "wrn": "wrn",
+    "squeeze_excite": "squeeze",
+    "mxresnet": "mxresnet",
+    "pyramidnet": "pyramidnet",
+    "training_curves": "pyramidnet",
+    "input_size": "input size",
+    "initial_temperature": "initial temperature",
+    "final_temperature": "final temperature",
+    "precision": "precision",
+}
+
+
+@each_experiment
+def test_what_the_profile_paper_runs_is_of_the_paper_s_scale_and_nothing_else_is(notebook: Notebook):
+    _, seeds, _ = PRINTED[notebook.name.removeprefix("experiments/")]
+    experiment = PROTOCOL[notebook.name.removeprefix("experiments/")]
+    over = PROTOCOLS[experiment].over
+    for name, config in arms(notebook, "paper").items():
+        assert is_printed(config.replace(**{over: 0}), experiment), name
+    assert seeds >= PROTOCOLS[experiment].n
+    for profile in ("cpu", "smoke"):
+        assert not any(is_printed(c.replace(**{over: 0}), experiment) for c in arms(notebook, profile).values())
 
 
 def _full_networks() -> dict[tuple[Any, ...], RunConfig]:

@@ -121,7 +121,7 @@ def test_kills_at_any_moment(store, tmp_path, victim, moment):
         finished = set(results(store))
     sweep(configs, store=store, where="inline", run=run)
     assert results(store) == undisturbed(8, 5) and store.problems == {}
-    assert not list(store.root.glob("*/claim.*"))
+    assert not list(store.root.glob("*/lock.*"))
 
 
 def test_a_run_that_keeps_killing_its_worker_fails_alone(store):
@@ -197,8 +197,8 @@ def test_real_training_equal_after_a_kill(tmp_path):
     disturbed, calm = RunStore(tmp_path / "disturbed"), RunStore(tmp_path / "calm")
     driver = subprocess.Popen([*command, str(disturbed.root)], **quiet)
     wait_until(lambda: list(disturbed.root.glob("*/checkpoint/*")), timeout=180)
-    claim = next(disturbed.root.glob("*/checkpoint/*")).parents[1] / "claim.0"
-    kill(json.loads(claim.read_text())["pid"])
+    lock = next(disturbed.root.glob("*/checkpoint/*")).parents[1] / "lock.0"
+    kill(json.loads(lock.read_text())["pid"])
     assert driver.wait(400) == 0
     assert subprocess.run([*command, str(calm.root)], **quiet).returncode == 0
     assert {r.key: r.result for r in disturbed} == {r.key: r.result for r in calm} and len(calm) == 4

@@ -1,6 +1,7 @@
 """Records to data frames and to one text file, and back."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -48,7 +49,7 @@ def test_export_is_small_sorted_and_comes_back(tmp_path):
     assert len(lines) == 4 and '"experiment":"toy"' in lines[0]
     assert '"commit":"abc"' in lines[0] and not any('"commit"' in line for line in lines[1:])
     assert "0.123457" in path.read_text() and "0.1234567890123" not in path.read_text()
-    back = {record.key: record for record in read_export(path)}
+    back = {record.key: record for record in read_export(path, schema=Toy)}
     for record in records():
         assert back[record.key].config == record.config
         assert back[record.key].provenance == record.provenance
@@ -59,7 +60,7 @@ def test_export_again_gives_the_same_bytes_whatever_the_order(tmp_path):
     first, second, third = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "c.jsonl"
     export(records(), first, experiment="toy")
     export(records()[::-1] + records(), second, experiment="toy")
-    export(read_export(first), third, experiment="toy")
+    export(read_export(first, schema=Toy), third, experiment="toy")
     assert first.read_bytes() == second.read_bytes() == third.read_bytes()
 
 
@@ -79,7 +80,7 @@ def test_adding_a_run_adds_a_line(tmp_path):
         (lambda lines: [*lines[:-1], lines[-1][:40]], "line 4: not a record"),
         (lambda lines: lines[1:], "first line"),
         (lambda lines: [], "first line"),
-        (lambda lines: [lines[0].replace('"format":1', '"format":7'), *lines[1:]], "format 7"),
+        (lambda lines: [lines[0].replace('"format":2', '"format":7'), *lines[1:]], "format 7"),
     ],
 )
 def test_a_file_that_was_edited_or_cut_is_refused(tmp_path, edit, words):
@@ -87,12 +88,60 @@ def test_a_file_that_was_edited_or_cut_is_refused(tmp_path, edit, words):
     export(records(), path, experiment="toy")
     path.write_text("\n".join(edit(path.read_text().splitlines())))
     with pytest.raises(ValueError, match=words):
-        read_export(path)
+        read_export(path, schema=Toy)
+
+
+def test_no_byte_of_a_file_can_be_changed_removed_or_added(tmp_path):
+    path = tmp_path / "toy.jsonl"
+    export(records(), path, experiment="toy")
+    content = path.read_bytes()
+    for k in range(len(content)):
+        for changed in (
+            content[:k] + bytes([content[k] ^ 1]) + content[k + 1 :],
+            content[:k] + content[k + 1 :],
+            content[:k] + b" " + content[k:],
+        ):
+            path.write_bytes(changed)
+            with pytest.raises(ValueError, match="toy.jsonl"):
+                read_export(path, schema=Toy)
+    path.write_bytes(content + b"\n")
+    with pytest.raises(ValueError, match="toy.jsonl"):
+        read_export(path, schema=Toy)
+
+
+def test_what_all_runs_share_is_under_the_checksum(tmp_path):
+    path = tmp_path / "toy.jsonl"
+    export(records(), path, experiment="toy")
+    path.write_text(path.read_text().replace('"commit":"abc"', '"commit":"NVIDIA H100"'))
+    with pytest.raises(ValueError, match="checksum in its first line"):
+        read_export(path, schema=Toy)
+
+
+RESULTS = sorted((Path(__file__).resolve().parents[2] / "book" / "results").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_the_committed_records_are_whole_and_an_edit_stops_the_book(path, tmp_path):
+    assert read_export(path)
+    head, _, rest = path.read_bytes().partition(b"\n")
+    for edited in (head.replace(b"AMD EPYC", b"NVIDIA H100"), head.replace(b'"epochs":', b'"epochs" :'), head + b" "):
+        (tmp_path / path.name).write_bytes(edited + b"\n" + rest)
+        if edited != head:
+            with pytest.raises(ValueError, match=path.name):
+                read_export(tmp_path / path.name)
+
+
+def test_a_key_that_its_config_does_not_give_is_refused(tmp_path):
+    path = tmp_path / "toy.jsonl"
+    one = records()[0]
+    export([Record(Toy(seed=5).key(), one.config, one.result)], path, experiment="toy")
+    with pytest.raises(ValueError, match=f"its config gives {Toy(seed=0).key()!r}"):
+        read_export(path, schema=Toy)
 
 
 def test_records_read_back_seed_a_store(store, tmp_path):
     export(records(), tmp_path / "toy.jsonl", experiment="toy")
-    for record in read_export(tmp_path / "toy.jsonl"):
+    for record in read_export(tmp_path / "toy.jsonl", schema=Toy):
         store.put_record(record)
     assert Toy(seed=1) in store
 

@@ -26,6 +26,12 @@ def test_a_record_comes_back_as_it_went_in(store):
     assert Toy.from_dict(again.get(config).config) == config
 
 
+def test_a_record_whose_config_gives_another_key_is_passed_over(store):
+    store.put_record(Record(Toy(seed=1).key(), Toy(seed=2).to_dict(), RESULT))
+    with pytest.warns(StoreWarning, match=f"its config gives the key {Toy(seed=2).key()!r}"):
+        assert store.get(Toy(seed=1)) is None
+
+
 def test_non_finite_numbers_survive(store):
     store.put(Toy(), {"loss": math.nan, "top": math.inf})
     result = store.get(Toy()).result
@@ -124,6 +130,10 @@ class NewToy:
 
     def to_dict(self):
         return {"number": self.number}
+
+    @classmethod
+    def from_dict(cls, values):
+        return cls(**values)
 
 
 def test_a_new_schema_orphans_no_record(store):

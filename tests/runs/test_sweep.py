@@ -9,7 +9,7 @@ import pytest
 from processes import finish, kill, start, wait_until
 from toy_runs import Toy, run, seeds, started, toys
 
-from lae_core.runs import claims
+from lae_core.runs import locks
 from lae_core.runs.files import StoreError
 from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
@@ -52,13 +52,13 @@ def test_a_failing_run_stops_nothing_and_is_listed_with_its_config(store, capsys
     assert store.failure(configs[1].key()) is None
 
 
-def test_stopping_a_sweep_by_hand_leaves_nothing_claimed(store):
+def test_stopping_a_sweep_by_hand_leaves_nothing_locked(store):
     def stopped(config, **_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         sweep(toys(1), store=store, where="inline", run=stopped)
-    assert claims.look(store.directory(Toy().key())).free
+    assert locks.look(store.directory(Toy().key())).free
     assert len(sweep(toys(1), store=store, where="inline", run=run).ran) == 1
 
 
@@ -84,7 +84,7 @@ def test_a_worker_killed_mid_run_loses_nothing(store, tmp_path):
     first, second = [start for start in started(log) if start.seed == 0]
     assert (first.pid, first.step) == (victim, 0) and second.pid != victim and second.step >= 3
     assert Counter(seeds(log)) == {seed: 2 if seed == 0 else 1 for seed in range(6)}
-    assert not list(store.root.glob("*/claim.*")) and not list(store.root.glob("*/checkpoint"))
+    assert not list(store.root.glob("*/lock.*")) and not list(store.root.glob("*/checkpoint"))
 
 
 def test_the_scheduler_killed_and_started_again_runs_only_what_is_missing(store, tmp_path):
@@ -117,7 +117,7 @@ def test_a_run_that_another_machine_lost_is_taken_over(store):
     """Its owner cannot be asked, only watched: it shows no sign of life."""
     directory = store.directory(Toy().key())
     directory.mkdir()
-    (directory / "claim.0").write_text(json.dumps({"machine": "another", "pid": 1, "started": 0}))
+    (directory / "lock.0").write_text(json.dumps({"machine": "another", "pid": 1, "started": 0}))
     report = sweep(toys(2), store=store, where="inline", run=run, stale=0.5)
     assert len(report.ran) == 2 and report.seconds > 0.5
     assert results(store) == undisturbed(toys(2))
@@ -126,7 +126,7 @@ def test_a_run_that_another_machine_lost_is_taken_over(store):
 def test_a_failure_in_another_sweep_is_reported_not_repeated(store):
     """What another sweep was seen to be running, and then failed, counts as failed here too."""
     config = Toy()
-    held = claims.claim(store.directory(config.key()))
+    held = locks.acquire(store.directory(config.key()))
 
     def run_the_other(toy, **_):
         assert toy.seed == 1

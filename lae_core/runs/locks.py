@@ -1,10 +1,10 @@
-"""Who is running what: claims on runs, for sweeps on many machines that share nothing but the store.
+"""Who is running what: locks on runs, for sweeps on many machines that share nothing but the store.
 
-A run's claims are numbered files. Whoever creates the next number owns the run; creating is atomic, so exactly one
-does. An owner shows that it lives by touching its claim. It gives a run back by creating one more claim that says
+A run's locks are numbered files. Whoever creates the next number owns the run; creating is atomic, so exactly one
+does. An owner shows that it lives by touching its lock. It gives a run back by creating one more lock that says
 `free`. Nothing is ever removed while a run is open, so no moment exists in which two can believe to own it.
 
-A claim is dead when its process is gone (seen only on the same machine, at once), or when its file did not change for
+A lock is dead when its process is gone (seen only on the same machine, at once), or when its file did not change for
 `STALE` seconds of the *observer's* clock (from anywhere): clocks of two machines are never compared.
 """
 
@@ -25,8 +25,8 @@ import psutil
 from lae_core.runs.files import write_json
 
 BEAT = 5.0  # seconds between two signs of life
-STALE = 60.0  # seconds without one after which a claim may be taken over
-_NUMBERED = re.compile(r"claim\.(\d+)")
+STALE = 60.0  # seconds without one after which a lock may be taken over
+_NUMBERED = re.compile(r"lock\.(\d+)")
 
 
 def _machine() -> str:
@@ -50,8 +50,8 @@ def _process_lives(pid: int, started: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """The highest claim of a run as one look at it found it; `stamp` changes with every sign of life."""
+class Lock:
+    """The highest lock of a run as one look at it found it; `stamp` changes with every sign of life."""
 
     number: int
     body: dict[str, Any]
@@ -73,30 +73,30 @@ class Claim:
         return not _process_lives(int(self.body["pid"]), float(self.body["started"]))
 
 
-def look(directory: Path) -> Claim | None:
-    """The claim that counts, or None if nobody ever claimed the run (or it is finished and swept up)."""
+def look(directory: Path) -> Lock | None:
+    """The lock that counts, or None if nobody ever locked the run (or it is finished and swept up)."""
     try:
         numbers = [int(m.group(1)) for name in os.listdir(directory) if (m := _NUMBERED.fullmatch(name))]
     except FileNotFoundError:
         return None
     if not numbers:
         return None
-    path = directory / f"claim.{max(numbers)}"
+    path = directory / f"lock.{max(numbers)}"
     try:
         with open(path, encoding="utf-8") as file:  # opening asks the NFS server anew; a bare stat may not
-            return Claim(max(numbers), json.load(file), os.fstat(file.fileno()).st_mtime_ns)
+            return Lock(max(numbers), json.load(file), os.fstat(file.fileno()).st_mtime_ns)
     except FileNotFoundError:
         return None
 
 
 class Held:
-    """A claim that we hold: keeps showing that we live until `free` or `done`."""
+    """A lock that we hold: keeps showing that we live until `free` or `done`."""
 
     def __init__(self, directory: Path, number: int) -> None:
-        self._path = directory / f"claim.{number}"
-        self._next = directory / f"claim.{number + 1}"
+        self._path = directory / f"lock.{number}"
+        self._next = directory / f"lock.{number + 1}"
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="claim", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name="lock", daemon=True)
         self._thread.start()
 
     def _beat(self) -> None:
@@ -112,21 +112,21 @@ class Held:
         write_json(self._next, {"free": True, "failed": failed}, exclusive=True, durable=False)
 
     def done(self) -> None:
-        """The record is written, so claims mean nothing any more."""
+        """The record is written, so locks mean nothing any more."""
         self._stop.set()
         sweep_up(self._path.parent)
 
 
 def sweep_up(directory: Path) -> None:
-    for path in directory.glob("claim.*"):
+    for path in directory.glob("lock.*"):
         path.unlink(missing_ok=True)
 
 
-def claim(directory: Path, over: Claim | None = None) -> Held | None:
-    """Claim a run that is free, or whose claim `over` was found dead. None if another is faster or running it.
+def acquire(directory: Path, over: Lock | None = None) -> Held | None:
+    """Lock a run that is free, or whose lock `over` was found dead. None if another is faster or running it.
 
     The caller must look for the record once more afterwards: the other may just have finished. That look is fresh even
-    on NFS, because creating the claim in the same directory made this machine forget what it knew of it.
+    on NFS, because creating the lock in the same directory made this machine forget what it knew of it.
     """
     directory.mkdir(exist_ok=True)
     last = look(directory)
@@ -135,19 +135,19 @@ def claim(directory: Path, over: Claim | None = None) -> Held | None:
     number = 0 if last is None else last.number + 1
     process = psutil.Process()
     body = {"machine": _machine(), "pid": process.pid, "started": process.create_time(), "host": socket.gethostname()}
-    if not write_json(directory / f"claim.{number}", body, exclusive=True, durable=False):
+    if not write_json(directory / f"lock.{number}", body, exclusive=True, durable=False):
         return None
     return Held(directory, number)
 
 
 class Watch:
-    """Tells when a run that somebody else claims has not moved for too long."""
+    """Tells when a run that somebody else has locked has not moved for too long."""
 
     def __init__(self, stale: float = STALE) -> None:
         self._stale = stale
         self._seen: dict[Path, tuple[tuple[int, int], float]] = {}
 
-    def is_dead(self, directory: Path, found: Claim) -> bool:
+    def is_dead(self, directory: Path, found: Lock) -> bool:
         if found.owner_is_dead:
             return True
         mark, now = (found.number, found.stamp), time.monotonic()

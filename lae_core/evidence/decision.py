@@ -1,0 +1,131 @@
+"""From a rule's word to a decision: what the runs behind the comparisons can bear, and how they were made.
+
+A rule is a function from outcomes to a word (`rules.py`). A :class:`Rule` holds it together with what was fixed
+before the runs, and when it is called it adds what nobody may choose: the scale, from the configs of the runs; the
+regime, from the accuracy of their baseline arm; n.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from lae_core.evidence.compare import Comparisons, tally
+from lae_core.evidence.gate import Kind, Regime, family, regime
+from lae_core.evidence.scale import scale_of
+from lae_core.runs.records import Record
+
+VERDICTS: tuple[str, ...] = (
+    "proved", "reproduced", "consistent with print", "implemented", "partly", "contradicted", "open",
+    "not testable here",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A verdict's word with all that a reader needs beside it. `because` says what held the word down, if anything."""
+
+    claim: str
+    word: str
+    rule: str
+    scale: str
+    n: int | None = None
+    regimes: tuple[Regime, ...] = ()
+    because: str = ""
+    comparisons: Comparisons | None = None
+
+    @property
+    def evidence(self) -> str:
+        """The comparisons in a sentence, with differences and intervals."""
+        return "" if self.comparisons is None else f"{tally(self.comparisons.values())}."
+
+    def __str__(self) -> str:
+        return f"{self.claim}: {self.word}" + (f" ({self.because})" if self.because else "")
+
+
+class Built(NamedTuple):
+    """A network built from its description: its parameters, the number known for it, and the runs that trained it."""
+
+    parameters: int
+    known: int | None
+    runs: Sequence[Record] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that can be called with its evidence. `word` is the bare rule, without gate, n and places."""
+
+    claim: str
+    word: Callable[..., str]
+    margin: float | None = None
+    n: Mapping[str, int] = field(default_factory=dict)
+    gate: Kind = "table"
+    places: tuple[str, ...] = ()
+    protocol: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", inspect.getdoc(self.word))  # so that help(rules.e3) shows the rule
+
+    @property
+    def text(self) -> str:
+        """The rule in words, on one line."""
+        return " ".join((inspect.getdoc(self.word) or "").split())
+
+    def __call__(self, *evidence: Any) -> Decision:
+        found = [part for part in evidence if isinstance(part, Comparisons)]
+        parts = [part for part in evidence if isinstance(part, Decision)]
+        if parts:
+            return self._from_parts(parts)
+        if not found:
+            built = [part for part in evidence if isinstance(part, Built)]
+            if built:
+                scale = scale_of(built[0].runs, self.protocol)
+                return Decision(self.claim, self.word(built[0], scale), self.text, scale)
+            return Decision(self.claim, _in_print(self.word(*evidence)), self.text, "printed")
+        (comparisons,) = found
+        if comparisons.source == "printed":
+            word = _in_print(self.word(comparisons))
+            return Decision(self.claim, word, self.text, "printed", comparisons.n, comparisons=comparisons)
+        return self._from_runs(comparisons)
+
+    def _from_parts(self, parts: Sequence[Decision]) -> Decision:
+        """A claim of several parts rests on what they rest on."""
+        regimes = tuple(dict.fromkeys(r for part in parts for r in part.regimes))
+        scale = "paper" if {part.scale for part in parts} == {"paper"} else "cpu"
+        n = min((part.n for part in parts if part.n), default=None)
+        because = "; ".join(dict.fromkeys(part.because for part in parts if part.because))
+        return Decision(self.claim, self.word(*parts), self.text, scale, n, regimes, because)
+
+    def _from_runs(self, comparisons: Comparisons) -> Decision:
+        if not comparisons:
+            return Decision(self.claim, "open", self.text, "cpu", because="not run")
+        baseline = comparisons.baseline or {}
+        regimes = tuple(regime(place, baseline[place], self.gate) for place in {c.place: None for c in comparisons})
+        passed = {r.place for r in regimes if r.passed}
+        counted = comparisons.only(lambda contrast: contrast.place in passed)
+        scale = scale_of(comparisons.runs, self.protocol)
+        decision = Decision(self.claim, "", self.text, scale, comparisons.n, regimes, comparisons=comparisons)
+        if not counted:
+            return replace(decision, word="not testable here", because="the baseline arm is below the gate")
+        if short := self._short_of_runs(counted):
+            return replace(decision, word="open", because=short)
+        word, data = self.word(counted), {family(baseline[place][0].config["data"]) for place in passed}
+        if word == "reproduced" and not data >= set(self.places):
+            missing = ", ".join(name for name in self.places if name not in data)
+            return replace(decision, word="partly", because=f"nothing was decided on {missing}")
+        below = ", ".join(r.place for r in regimes if not r.passed)
+        return replace(decision, word=word, because=f"not counted, being below the gate: {below}" if below else "")
+
+    def _short_of_runs(self, counted: Comparisons) -> str:
+        for contrast, c in counted.items():
+            data = family((counted.baseline or {})[contrast.place][0].config["data"])
+            wanted = self.n.get(data, self.n.get("other", 2))
+            if c.n < wanted:
+                return f"n = {c.n} on {contrast.place}, the rule asks for {wanted}"
+        return ""
+
+
+def _in_print(word: str) -> str:
+    return "consistent with print" if word == "reproduced" else word

@@ -1,0 +1,103 @@
+"""On what a verdict rests, read off the runs themselves: nobody says it, so nobody can say it wrong.
+
+=========  ==========================================================================
+symbolic   computer algebra
+printed    the paper's own tables, decided again
+cpu        our runs, smaller than the paper's in some field of their config or in n
+paper      runs that agree with the printed protocol in every field, as many as there
+=========  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from lae_core.evidence import protocol
+from lae_core.evidence.gate import family
+from lae_core.evidence.paper import tables
+from lae_core.runs.records import Record
+from lae_core.training.config import RunConfig
+
+SCALES: tuple[str, ...] = ("symbolic", "printed", "cpu", "paper")
+
+# Fields that may differ from the printed protocol: which repeat it is, where it ran, what else was measured at the end.
+FREE = ("seed", "fold", "device", "input_sizes", "eval_every")
+
+Candidates = Callable[[RunConfig], Iterable[RunConfig]]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The protocol of one experiment: what a config must equal, how many repeats, and of what kind."""
+
+    candidates: Candidates
+    n: int
+    over: str = "seed"
+
+
+def _wrn(config: RunConfig) -> Iterable[RunConfig]:
+    yield protocol.wrn(config.pool, config.data)
+
+
+def _squeeze(config: RunConfig) -> Iterable[RunConfig]:
+    yield (
+        protocol.squeeze_excite(config.pool, config.squeeze, config.data)
+        if config.squeeze
+        else next(iter(_wrn(config)))
+    )
+
+
+def _pyramidnet(config: RunConfig) -> Iterable[RunConfig]:
+    first = protocol.pyramidnet(config.pool, config.data)
+    yield from (first, first.replace(last_activation="prelu"), first.replace(tail="bn-relu-pool"))
+    yield protocol.pyramidnet_retuned(config.pool, config.data)
+
+
+def _mxresnet(epochs: int, *tuned_for: str | None) -> Candidates:
+    def candidates(config: RunConfig) -> Iterable[RunConfig]:
+        data = family(config.data)
+        for other in tuned_for:
+            yield protocol.mxresnet(config.pool, data, config.image_size, epochs=epochs, tuned_for=other)
+
+    return candidates
+
+
+def _faster(config: RunConfig) -> Iterable[RunConfig]:
+    for found in _mxresnet(25, None)(config):
+        yield found.replace(temperature_lr=config.temperature_lr)
+
+
+PROTOCOLS: dict[str, Printed] = {
+    "wrn": Printed(_wrn, tables()["wrn"].n or 0),
+    "squeeze": Printed(_squeeze, tables()["se"].n or 0),
+    "pyramidnet": Printed(_pyramidnet, 5),
+    "mxresnet": Printed(_mxresnet(5, None), tables()["mxresnet"].n_comment or 0),
+    "input size": Printed(_mxresnet(5, None), 28),  # its figures say 18 to 28
+    "final temperature": Printed(_faster, 10, "fold"),
+    "initial temperature": Printed(_mxresnet(6, None, "avg"), 10, "fold"),
+    "precision": Printed(_mxresnet(6, "avg"), 10, "fold"),
+}
+
+
+def is_printed(config: RunConfig, experiment: str) -> bool:
+    """Whether a config agrees with the printed protocol of an experiment in every field that is not free."""
+    printed = PROTOCOLS[experiment]
+    if (config.fold is None) == (printed.over == "fold"):
+        return False
+    free = {name: getattr(config, name) for name in FREE}
+    try:
+        return any(candidate.replace(**free) == config for candidate in printed.candidates(config))
+    except ValueError:  # the paper prints nothing for such a pool, data set or size
+        return False
+
+
+def scale_of(records: Sequence[Record], experiment: str) -> str:
+    """*paper* where every run is of the printed protocol and every arm has its n, else *cpu*."""
+    configs = [RunConfig.from_dict(record.config) for record in records]
+    over = PROTOCOLS[experiment].over
+    arms = Counter(config.replace(seed=0, fold=None, device="auto") for config in configs)
+    repeats = Counter((config.replace(seed=0, fold=None, device="auto"), getattr(config, over)) for config in configs)
+    enough = bool(arms) and all(n >= PROTOCOLS[experiment].n for n in arms.values()) and max(repeats.values()) == 1
+    return "paper" if enough and all(is_printed(config, experiment) for config in configs) else "cpu"

@@ -1,0 +1,220 @@
+"""Verdicts on the paper's claims: the one form in which a notebook says what it found.
+
+A notebook applies a rule and records what it decided: ``record(rules.e3(comparisons))``. Where algebra or the paper's
+own page decides, without a rule, it calls :func:`record_verdict`. Nothing else writes verdicts, and no page states one
+that it did not read from these files. `book/claims.yml` lists the claims, `ledger.py` joins the two.
+
+The file is ``<directory>/<claim>.json`` with exactly these keys:
+
+========  =====================================================================================
+claim     id of the claim in `book/claims.yml`, such as ``"T6"`` or ``"C13a"``
+verdict   one of the words in `decision.py`
+because   what held the word down, if anything: a gate that was not passed, too few runs
+evidence  one or two plain sentences: what was found, with its numbers
+scale     one of the scales in `scale.py`: on what the verdict rests; derived from the runs
+rule      what decided it, in words
+regime    how well the networks work that it rests on, one sentence for each place; empty without runs
+n         runs per arm, or null
+figure    name of the figure (or table) that decides it, as in the cell's ``mystnb: figure: name``; or null
+numbers   flat mapping of the deciding numbers, so that other pages can quote them
+========  =====================================================================================
+
+Beside them the notebook that adds up the paper's bill leaves ``costs.yml`` (:func:`record_costs`).
+
+The directory is ``$LAE_VERDICTS``, which whoever runs a notebook sets for its kernel (one directory for
+each executed notebook, beside it), else ``_build/verdicts``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import yaml
+
+from lae_core.evidence.claims import CLAIM_ID
+from lae_core.evidence.decision import VERDICTS, Decision
+from lae_core.evidence.scale import SCALES
+
+WITHOUT_RUNS = ("symbolic", "printed")  # scales that a notebook may name itself: no run stands behind them
+
+Number = int | float | str | bool | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one notebook found about one claim. See the module's docstring for the fields."""
+
+    claim: str
+    verdict: str
+    evidence: str
+    scale: str
+    because: str = ""
+    rule: str = ""
+    regime: tuple[str, ...] = ()
+    n: int | None = None
+    figure: str | None = None
+    numbers: dict[str, Number] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.claim, str) and CLAIM_ID.fullmatch(self.claim)):
+            raise ValueError(f"claim={self.claim!r} is no claim id; ids look like 'T6', 'C2' or 'C13a'")
+        if self.verdict not in VERDICTS:
+            raise ValueError(f"verdict={self.verdict!r} is not one of {', '.join(VERDICTS)}")
+        if self.scale not in SCALES:
+            raise ValueError(f"scale={self.scale!r} is not one of {', '.join(SCALES)}")
+        if self.verdict == "proved" and self.scale != "symbolic":
+            raise ValueError(
+                f"verdict='proved' needs scale='symbolic', not {self.scale!r}; runs reproduce, they do not prove"
+            )
+        if self.verdict == "reproduced" and self.scale == "printed":
+            raise ValueError(
+                "verdict='reproduced' needs runs; what agrees with the paper's page is 'consistent with print'"
+            )
+        if not (isinstance(self.evidence, str) and self.evidence.strip()):
+            raise ValueError(f"evidence={self.evidence!r} is empty; say in a sentence what was found")
+        if self.figure is not None and not (isinstance(self.figure, str) and self.figure.strip()):
+            raise ValueError(f"figure={self.figure!r} must be the name of a figure, or None")
+        for name, value in self.numbers.items():
+            if not isinstance(name, str) or not isinstance(value, int | float | str | bool | None):
+                raise TypeError(
+                    f"numbers[{name!r}]={value!r} is a {type(value).__name__}; "
+                    "names are strings, and values are int, float, bool, str or None"
+                )
+
+    def to_json(self) -> str:
+        """The file's text: sorted, indented, ending in a newline, so that diffs stay quiet."""
+        content = asdict(self)
+        # JSON has no NaN or infinity: they are kept as the strings that Python prints.
+        content["numbers"] = {
+            k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in self.numbers.items()
+        }
+        return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Verdict:
+        content = json.loads(text)
+        expected = set(cls.__dataclass_fields__)
+        if not isinstance(content, dict) or set(content) != expected:
+            found = sorted(content) if isinstance(content, dict) else type(content).__name__
+            raise ValueError(f"a verdict file has the keys {sorted(expected)}, this one has {found}")
+        return cls(**(content | {"regime": tuple(content["regime"])}))
+
+
+def verdict_directory() -> Path:
+    """Where this process's verdicts go: ``$LAE_VERDICTS``, else ``_build/verdicts``."""
+    return Path(os.environ.get("LAE_VERDICTS") or Path("_build") / "verdicts")
+
+
+def record(
+    decision: Decision, *, evidence: str = "", figure: str | None = None, numbers: Mapping[str, object] | None = None
+) -> Verdict:
+    """Write what a rule decided to its file, and return it. Without `evidence` its comparisons speak for themselves."""
+    found = {} if decision.comparisons is None else {c.name: c.difference for c in decision.comparisons.values()}
+    return _write(
+        Verdict(
+            claim=decision.claim,
+            verdict=decision.word,
+            evidence=evidence or decision.evidence or f"{decision.because}.".capitalize(),
+            scale=decision.scale,
+            because=decision.because,
+            rule=decision.rule,
+            regime=tuple(map(str, decision.regimes)),
+            n=decision.n,
+            figure=figure,
+            numbers=_numbers(found if numbers is None else numbers),
+        )
+    )
+
+
+def record_verdict(
+    claim: str,
+    verdict: str,
+    *,
+    evidence: str,
+    scale: str,
+    figure: str | None = None,
+    numbers: Mapping[str, object] | None = None,
+) -> Verdict:
+    """Write a verdict of algebra (*symbolic*) or of the paper's own page (*printed*), and return it.
+
+    NumPy, torch and sympy scalars in `numbers` are turned into Python's own.
+
+    >>> import tempfile
+    >>> os.environ["LAE_VERDICTS"] = tempfile.mkdtemp()
+    >>> record_verdict("T2", "proved", evidence="Both sides agree.", scale="symbolic").verdict
+    'proved'
+    """
+    if scale not in WITHOUT_RUNS:
+        raise ValueError(
+            f"scale = {scale!r} is invalid; expected one of {', '.join(WITHOUT_RUNS)}: the scale of runs follows from them"
+        )
+    return _write(Verdict(claim, verdict, evidence, scale, figure=figure, numbers=_numbers(numbers or {})))
+
+
+def _write(given: Verdict) -> Verdict:
+    directory = verdict_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    # Written whole or not at all: a page may be drawn while a notebook runs.
+    partial = directory / f".{given.claim}.{os.getpid()}.partial"
+    partial.write_text(given.to_json(), encoding="utf-8")
+    partial.replace(directory / f"{given.claim}.json")
+    return given
+
+
+def read_verdicts(directory: Path) -> dict[str, Verdict]:
+    """All verdicts of one directory, by claim. An unreadable file is an error that names it."""
+    found = {}
+    for path in sorted(Path(directory).glob("*.json")):
+        try:
+            verdict = Verdict.from_json(path.read_text(encoding="utf-8"))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {error}") from error
+        if verdict.claim != path.stem:
+            raise ValueError(f"{path}: holds a verdict on {verdict.claim}, its name says {path.stem}")
+        found[verdict.claim] = verdict
+    return found
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Estimated GPU-hours of the paper's experiments, and the card that they are for."""
+
+    card: str
+    hours: Mapping[str, float]
+
+
+def record_costs(hours: Mapping[str, float], *, card: str) -> None:
+    """Write the estimated GPU-hours by experiment (``"E3"``, or ``"E1, E2"`` for runs that both use).
+
+    An open claim at the paper's scale then says what settling it would cost.
+    """
+    content = {"card": card, "hours": {name: round(float(value), 3) for name, value in hours.items()}}
+    directory = verdict_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "costs.yml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+
+
+def read_costs(directory: Path) -> Costs | None:
+    """The costs that a notebook left in its directory of verdicts, if it did."""
+    path = Path(directory) / "costs.yml"
+    return Costs(**yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+
+def _numbers(numbers: Mapping[str, object]) -> dict[str, Number]:
+    return {name: _plain(value) for name, value in numbers.items()}
+
+
+def _plain(value: object) -> Number:
+    """A Python scalar for anything that is one number, else the value itself for `Verdict` to refuse."""
+    if isinstance(value, int | float | str | bool | None):
+        return value
+    if hasattr(value, "item"):  # NumPy and torch scalars
+        return value.item()
+    if getattr(value, "is_number", False):  # sympy
+        return float(value)  # type: ignore[arg-type]
+    return value  # type: ignore[return-value]

@@ -1,0 +1,162 @@
+"""What runs can bear: the gate, n, data sets, and the scale that follows from configs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lae_core.evidence import gate, protocol, rules, scale
+from lae_core.evidence.compare import Contrast, compare
+from lae_core.evidence.decision import Built
+from lae_core.runs.records import Record
+from lae_core.training.config import RunConfig
+
+
+def run(config: RunConfig, accuracy: float) -> Record:
+    return Record(config.key(), config.to_dict(), {"status": "done", "final": {"accuracy": accuracy / 100}})
+
+
+def arm(config: RunConfig, accuracy: float, n: int = 10, over: str = "seed") -> list[Record]:
+    """n runs about an accuracy, each a little different."""
+    return [run(config.replace(**{over: k}), accuracy + 0.01 * k) for k in range(n)]
+
+
+def e3(average: float, n: int = 10, gain: float = 1.0, data: tuple[str, ...] = ("cifar10", "cifar100"), **changes):
+    """The decision on E3 where LAE with one trained temperature lies this much above average pooling."""
+    contrasts, baseline = {}, {}
+    for name in data:
+        config = RunConfig(data=name, epochs=8, **changes)
+        baseline[name] = arm(config, average, n)
+        lae = [run(config.replace(pool=rules.ONE, seed=k), average + gain + 0.02 * k) for k in range(n)]
+        contrasts[Contrast(name, rules.ONE, "avg")] = lae, baseline[name]
+    return rules.e3(compare(contrasts, margin=rules.e3.margin, baseline=baseline))
+
+
+def test_a_network_that_works_decides():
+    decision = e3(90.0)
+    assert (decision.word, decision.scale, decision.n, decision.because) == ("reproduced", "cpu", 10, "")
+    assert all(regime.passed for regime in decision.regimes) and "reproduced" in decision.rule.lower()
+
+
+def test_below_the_gate_nothing_is_decided():
+    decision = e3(40.0)
+    assert decision.word == "not testable here" and "below the gate" in decision.because
+    assert "the gate is 85 %, not passed" in str(decision.regimes[0])
+
+
+def test_a_place_below_the_gate_does_not_count():
+    """70 % is enough on CIFAR-100 and not on CIFAR-10."""
+    decision = e3(70.0)
+    assert decision.word == "partly" and decision.because == "nothing was decided on cifar10"
+    turned = e3(70.0, gain=-1.0)
+    assert turned.word == "contradicted" and "not counted, being below the gate: cifar10" in turned.because
+
+
+def test_the_gate_itself_is_enough_and_digits_never_are():
+    assert e3(85.0).word == "reproduced"
+    assert e3(84.9, data=("cifar10",)).word == "not testable here"
+    assert e3(99.0, data=("digits",)).word == "not testable here"
+
+
+def test_fewer_runs_than_the_rule_asks_for_leave_it_open():
+    decision = e3(90.0, n=9)
+    assert decision.word == "open" and decision.because == "n = 9 on cifar10, the rule asks for 10"
+    assert e3(90.0, n=5, data=("cifar100",)).word == "partly"
+
+
+def test_one_data_set_of_two_is_partly_at_best():
+    assert e3(90.0, data=("cifar10",)).word == "partly"
+    assert e3(90.0, gain=-1.0, data=("cifar10",)).word == "contradicted"
+
+
+def test_a_sweep_has_a_lower_gate():
+    average = arm(RunConfig(epochs=8), 80.0)
+    key = Contrast("CIFAR-10", "x", "y")
+    found = compare({key: (average, average)}, margin=1.0, baseline={"CIFAR-10": average})
+    assert rules.e7(found).word == "open" and rules.e3(found).word == "not testable here"
+
+
+def test_without_runs_a_claim_is_open():
+    decision = rules.e3(compare({}, margin=1.0, baseline={}))
+    assert (decision.word, decision.because) == ("open", "not run")
+
+
+# The scale.
+
+
+def printed(pool: str = rules.ONE, n: int = 30, **changes) -> list[Record]:
+    return arm(protocol.wrn(pool, "cifar10").replace(**changes), 95.0, n)
+
+
+def test_paper_needs_every_field_and_n():
+    assert scale.scale_of(printed(), "wrn") == "paper"
+    assert scale.scale_of(printed(n=29), "wrn") == "cpu"
+    assert scale.scale_of([], "wrn") == "cpu"
+    assert scale.scale_of([*printed(), *printed("avg", n=2)], "wrn") == "cpu"
+    assert scale.scale_of(printed(device="cpu", input_sizes=[16], eval_every=2), "wrn") == "paper"
+
+
+OTHER = {"depth": 26, "width": 4.0, "subset": 5000, "eval_subset": 2000, "epochs": 47, "batch": 128, "augment": "flip-crop",
+         "lr": 0.1, "weight_decay": 1e-3, "momentum": 0.5, "label_smoothing": 0.1, "precision": "bf16",
+         "last_activation": "relu", "temperature_lr": 10.0, "decay_norm": True, "image_size": 40, "squeeze": "avg",
+         "ramp_up": 0.2}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_one_field_that_differs_is_not_the_paper_s_scale(name):
+    assert scale.scale_of(printed(**{name: OTHER[name]}), "wrn") == "cpu"
+
+
+def test_every_protocol_is_the_paper_s_scale_and_none_of_another():
+    made = {
+        "wrn": printed(),
+        "squeeze": arm(protocol.squeeze_excite("avg", "lae", "cifar10"), 95.0, 30),
+        "pyramidnet": arm(protocol.pyramidnet("lae", "cifar100"), 80.0, 5),
+        "mxresnet": arm(protocol.mxresnet("lae(t0=4)", "imagewoof", 128), 75.0, 40),
+        "input size": arm(protocol.mxresnet("lae", "imagewoof", 256).replace(input_sizes=[128]), 75.0, 28),
+        "final temperature": arm(
+            protocol.mxresnet("lae(t0=8, train=one)", "imagewoof", 128, epochs=25), 75.0, 10, "fold"
+        ),
+        "initial temperature": arm(
+            protocol.mxresnet("lae", "imagenette", 256, epochs=6, tuned_for="avg"), 90.0, 10, "fold"
+        ),
+        "precision": arm(
+            protocol.mxresnet("lae(dtype=float16)", "imagewoof", 128, epochs=6, tuned_for="avg"), 75.0, 10, "fold"
+        ),
+    }
+    assert set(made) == set(scale.PROTOCOLS)
+    assert {name: scale.scale_of(runs, name) for name, runs in made.items()} == dict.fromkeys(made, "paper")
+    assert scale.scale_of(made["wrn"], "mxresnet") == scale.scale_of(made["mxresnet"], "wrn") == "cpu"
+    assert scale.scale_of(made["mxresnet"], "final temperature") == "cpu"
+
+
+def test_a_network_trained_by_the_printed_protocol_is_reproduced():
+    assert rules.n2(Built(1, 1, printed())).word == "reproduced"
+    assert rules.n2(Built(1, 1, printed(n=3))).word == "implemented"
+
+
+# Ridge regression beside the regime.
+
+
+def test_ridge_is_read_for_the_same_pictures_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate, "RIDGE", tmp_path / "ridge.json")
+    records = arm(RunConfig(subset=5000, epochs=8), 40.0, 2)
+    assert gate.regime("x", records, "table").ridge is None
+    names = [gate.pictures(record.config) for record in records]
+    gate.write_ridge({names[0]: 38.0, names[1]: 40.0}, gate.RIDGE)
+    assert gate.regime("x", records, "table").ridge == 39.0
+    assert gate.regime("x", arm(RunConfig(subset=5000), 40.0, 3), "table").ridge is None
+    whole = gate.pictures(RunConfig(seed=3).to_dict())
+    assert whole == gate.pictures(RunConfig(seed=4, lr=0.1).to_dict()) and json.loads(whole)["seed"] is None
+
+
+def test_an_edited_ridge_file_is_refused(tmp_path):
+    path = tmp_path / "ridge.json"
+    gate.write_ridge({"a": 40.0}, path)
+    content = path.read_text()
+    for changed in (content.replace("40.0", "10.0"), content + " ", content.replace(" ", "", 1), "{}"):
+        path.write_text(changed)
+        gate._read.cache_clear()
+        with pytest.raises(ValueError, match="ridge.json"):
+            gate.read_ridge(path)
