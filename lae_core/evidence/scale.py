@@ -52,6 +52,7 @@ def _squeeze(config: RunConfig) -> Iterable[RunConfig]:
 def _pyramidnet(config: RunConfig) -> Iterable[RunConfig]:
     first = protocol.pyramidnet(config.pool, config.data)
     yield from (first, first.replace(last_activation="prelu"), first.replace(tail="bn-relu-pool"))
+    yield first.replace(lr=0.5)  # the dropped section's other first learning rate
     yield protocol.pyramidnet_retuned(config.pool, config.data)
 
 
