@@ -63,7 +63,7 @@ class Parameter:
     def rule(self) -> Rule | None:
         """Which values of the type are accepted; None: all."""
         try:
-            return read_rule(self.help)
+            return read_rule(self.name, self.help)
         except ValueError as error:
             raise NotebookError(f"parameter {self.name!r}: {error}") from None
 
@@ -73,7 +73,7 @@ class Parameter:
             return self.check(text, "-p")
         try:
             if self.type.startswith("list["):
-                item = Parameter(self.name, self.type[5:-1], None, "")
+                item = Parameter("", self.type[5:-1], None, "")
                 value: Any = [item.from_text(part) for part in split_list(text)]
             elif self.type == "bool":
                 value = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text.strip().lower()]
@@ -86,7 +86,7 @@ class Parameter:
     def check(self, value: Any, source: str) -> Any:
         """`value` as this parameter's type (an int will do for a float), or an error that names `source`."""
         if self.type.startswith("list["):
-            item = Parameter(self.name, self.type[5:-1], None, self.help)
+            item = Parameter(self.name, self.type[5:-1], value if value == self.default else None, self.help)
             if isinstance(value, list):
                 return [item.check(element, source) for element in value]
         elif self.type == "float" and isinstance(value, int | float) and not isinstance(value, bool):
@@ -97,8 +97,9 @@ class Parameter:
         raise self._refuse(value, source)
 
     def _within(self, value: Any, source: str) -> Any:
-        if self.rule is not None and (wanted := self.rule.refusal(value)):
-            raise NotebookError(f"{source}: {self.name} = {value!r} is invalid; expected {wanted}")
+        own = value == self.default or isinstance(self.default, list) and value in self.default
+        if self.rule is not None and not (own and self.rule.slow) and not self.rule.accepts(value):
+            raise NotebookError(f"{source}: {self.name} = {value!r} is invalid; expected {self.rule.text}")
         return value
 
     def _refuse(self, value: Any, source: str) -> NotebookError:

@@ -5,7 +5,7 @@
     train: str = "one"  # what is learned [one of no, one, channel]
     pools: list[str] = ["avg"]  # what to compare [a pool]
 
-A rule holds for each entry of a list. So a reader sees it, `lae params` shows it, and `lae run` checks it.
+A rule holds for each entry of a list. Parameters that mean the same in every notebook have theirs in `COMMON`.
 """
 
 from __future__ import annotations
@@ -16,35 +16,48 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+# The rule of a parameter by its name, unless its help gives another.
+COMMON = {
+    **dict.fromkeys(("seeds", "mx_seeds", "temperature_seeds"), "at least 2"),
+    **dict.fromkeys(
+        ("epochs", "mx_epochs", "batch", "subset", "mx_subset", "eval_subset", "mx_eval_subset"), "at least 1"
+    ),
+    **dict.fromkeys(("lr", "common_lr", "own_lr", "rates", "start_lr", "width", "factor"), "above 0"),
+    **dict.fromkeys(("t0", "faster_t0", "temperature"), "above 0"),
+    **dict.fromkeys(("depth", "sizes", "image_sizes", "input_sizes", "mx_sizes", "pixels"), "at least 8"),
+    "mx_shares": "above 0",
+    "device": "one of auto, cpu, cuda",
+    "augment": "an augmentation",
+    "pool": "a pool",
+}
 _BOUNDS = {"at least": operator.ge, "above": operator.gt, "at most": operator.le, "below": operator.lt}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`text` is what stands in the brackets; `accepts` tells whether a value keeps to it."""
+    """`text` says what is accepted; `accepts` tells whether a value is. `slow`: that takes seconds, to load torch."""
 
     text: str
     accepts: Callable[[Any], bool]
-
-    def refusal(self, value: Any) -> str:
-        """What would be accepted instead of `value`, or nothing if it is."""
-        return "" if self.accepts(value) else self.text
+    slow: bool = False
 
 
-def read_rule(help: str) -> Rule | None:
-    """The rule at the end of a help text, if it has one; a ValueError if it is none that we know."""
+def read_rule(name: str, help: str) -> Rule | None:
+    """The rule of a parameter, at the end of its help text or by its name; a ValueError if it is none that we know."""
     match = re.search(r"\[([^\[\]]*)\]$", help.strip())
-    if match is None:
+    text = match[1].strip() if match else COMMON.get(name)
+    if text is None:
         return None
-    text = match[1].strip()
     if text.startswith("one of "):
         words = [word.strip() for word in text.removeprefix("one of ").split(",")]
         return Rule(text, lambda value: value in words)
     if text == "a pool":
-        return Rule("a pool such as avg or lae(t0=4, train=one)", _is_pool)
+        return Rule("a pool such as avg or lae(t0=4, train=one)", _is_pool, slow=True)
+    if text == "an augmentation":
+        return Rule("an augmentation of RunConfig, such as flip-crop", _is_augmentation, slow=True)
     bounds = [re.fullmatch(r"(at least|above|at most|below) (-?[\d.]+(?:e-?\d+)?)", part) for part in text.split(", ")]
     if not all(bounds):
-        known = "at least 1; above 0, at most 1; one of a, b; a pool"
+        known = "at least 1; above 0, at most 1; one of a, b; a pool; an augmentation"
         raise ValueError(f"the rule [{text}] is invalid; expected one such as: {known}")
     pairs = [(_BOUNDS[bound[1]], float(bound[2])) for bound in bounds if bound]
     return Rule(f"a number {text}", lambda value: all(keeps(value, limit) for keeps, limit in pairs))
@@ -58,6 +71,12 @@ def _is_pool(value: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_augmentation(value: str) -> bool:
+    from lae_core.training.config import WORDS
+
+    return value in WORDS["augment"]
 
 
 def split_list(text: str) -> list[str]:

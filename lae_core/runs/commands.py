@@ -22,7 +22,7 @@ def main(args: argparse.Namespace) -> int:
 
     try:
         configs = expand(read_plan(args.plan), RunConfig, _changes(args.set))
-        Where.parse(args.where)
+        _check_where(Where.parse(args.where))
         if args.export:
             _check_export(args.export)
         store = RunStore(args.store)
@@ -60,6 +60,13 @@ def _changes(texts: list[str]) -> dict[str, Any]:
             raise ValueError(f"--set {text}: {name} is given twice; expected each field once")
         changes[name] = read_yaml(value, f"--set {text}")
     return changes
+
+
+def _check_where(place: Where) -> None:
+    for name in {"workers", "jobs", "cores", "gpus"} & set(place.options):
+        place.number(name, 1)
+    if place.kind == "file" and not Path(place.target).is_file():
+        raise ValueError(f"where={place.target!r}: there is no such scheduler file")
 
 
 def _check_export(name: str) -> None:

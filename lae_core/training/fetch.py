@@ -301,7 +301,7 @@ def main(names: list[str], folder: str | None, again: bool) -> int:
         near = [n for n in DATASETS if n.startswith(unknown[0])] or list(DATASETS)
         print(f"lae data: no data set {unknown[0]!r}; there are {', '.join(near)}", file=sys.stderr)
         return 2
-    if folder is not None and not Path(folder).is_dir():
+    if folder is not None and not (folder and Path(folder).is_dir()):
         print(f"lae data: --from = {folder!r} is invalid; expected a folder that exists", file=sys.stderr)
         return 2
     if not names and (folder is not None or again):

@@ -126,15 +126,17 @@ def test_what_a_killed_run_left_is_removed_by_the_next(project):
     assert leftovers(project.root) == [] and list(place.iterdir()) == []
 
 
-@pytest.mark.parametrize("after", [0.3, 1.0, 2.0])
-def test_interrupt_while_it_is_still_loading_is_one_line(project, after):
+def test_interrupt_while_it_is_still_loading_is_one_line(project):
     project.notebook("part/one", "depth: int = 3", "import time\ntime.sleep(100)")
     process = project.start("run", "one")
-    time.sleep(after)
+    maps, deadline = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 100
+    while "zmq" not in maps.read_text():  # the libraries that start kernels
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert err.strip().splitlines()[-1] == "lae run: interrupted; what had finished is kept" and "Traceback" not in err
+    assert err.strip() == "lae run: interrupted; what had finished is kept"
 
 
 def test_failing_cell_shows_itself_and_spoils_nothing(project):
