@@ -76,7 +76,7 @@ def check_book_directory(name: Path, root: Path) -> Path:
         if taken and not (directory / STAMP).is_file():
             raise refuse(f"it holds {taken[0]}, which no build of ours made", "a new directory, or one built in before")
     try:
-        check_output_file("--output", directory / STAMP)
+        check_output_file("--output", directory / STAMP, "a directory to write in")
     except UsageError as error:
         raise NotebookError(str(error).replace(str(directory / STAMP), str(name))) from None
     return directory

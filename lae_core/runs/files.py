@@ -64,12 +64,12 @@ def _link(source: Path, target: Path) -> bool:
     return True
 
 
-def check_output_file(argument: str, name: str | Path) -> Path:
+def check_output_file(argument: str, name: str | Path, expected: str = "the name of a file to write") -> Path:
     """Raise `UsageError` now, rather than after hours of work, unless a file can be written (or replaced) there."""
     target = Path(name)
 
     def refuse(reason: str) -> UsageError:
-        return UsageError(f"{argument} = {str(name)!r} is invalid ({reason}); expected the name of a file to write")
+        return UsageError(f"{argument} = {str(name)!r} is invalid ({reason}); expected {expected}")
 
     try:
         if target.is_dir() or not target.name:

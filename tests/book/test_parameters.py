@@ -54,8 +54,8 @@ def test_cell_is_read_with_types_defaults_and_help(notebook):
 
 def test_profile_then_command_line_override_the_defaults(project, notebook):
     project.write("ci/profiles/smoke/part/one.yml", "depth: 1\nrate: 1\nsizes: [8]\n")
-    values = notebook.values("smoke", {"sizes": "4,5", "fast": "yes", "rate": "1e-3"})
-    assert (values["depth"], values["rate"], values["sizes"], values["fast"]) == (1, 1e-3, [4, 5], True)
+    values = notebook.values("smoke", {"sizes": "40,50", "fast": "yes", "rate": "1e-3"})
+    assert (values["depth"], values["rate"], values["sizes"], values["fast"]) == (1, 1e-3, [40, 50], True)
     assert type(notebook.values("smoke")["rate"]) is float
     assert notebook.values("cpu")["depth"] == 3
 
