@@ -164,6 +164,12 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     sw.add_argument("--trivial", type=_whole(1), default=1000, help="trivial runs for the overhead (default 1000)")
     sw.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
     sw.set_defaults(run=_bench_sweep, extra="scale")
+    lo = kinds.add_parser("load", help="a sweep of very many runs: overhead, memory, resuming, kills")
+    lo.add_argument("--runs", type=_whole(1), default=10000, help="trivial runs (default 10000)")
+    lo.add_argument("--kills", type=_whole(0), default=10, help="random moments to kill the driver at (default 10)")
+    lo.add_argument("--killed-runs", type=_whole(20), metavar="N", help="runs of the killed sweep (default as --runs)")
+    lo.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
+    lo.set_defaults(run=_bench_load, extra="scale")
 
 
 def _bench_training(args: argparse.Namespace) -> int:
@@ -183,6 +189,21 @@ def _bench_sweep(args: argparse.Namespace) -> int:
     from lae_core.bench import sweep
 
     return sweep.main(args)
+
+
+def _bench_load(args: argparse.Namespace) -> int:
+    from lae_core.runs.files import UsageError
+
+    _check_report(args.json)
+    killed_runs = args.killed_runs or args.runs
+    if args.kills >= killed_runs or killed_runs > args.runs:
+        raise UsageError(
+            f"--killed-runs = {killed_runs} is invalid; expected more than --kills = {args.kills}, "
+            f"at most --runs = {args.runs}"
+        )
+    from lae_core.bench import load
+
+    return load.main(args)
 
 
 def _sweep(args: argparse.Namespace) -> int:

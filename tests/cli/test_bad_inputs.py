@@ -172,6 +172,9 @@ TABLE = [
     ("bench sweep --runs 0", "argument --runs: '0' is invalid", 2),
     ("bench sweep --trivial 0", "argument --trivial: '0' is invalid", 2),
     ("bench sweep --json mine.json", "--json = 'mine.json' is invalid", 2),
+    ("bench load --kills -1", "argument --kills: '-1' is invalid; expected a whole number of at least 0", 2),
+    ("bench load --runs 100 --killed-runs 200", "--killed-runs = 200 is invalid; expected more than --kills = 10", 2),
+    ("bench load --runs 5", "--killed-runs = 5 is invalid; expected more than --kills = 10, at most --runs = 5", 2),
     # data
     ("data mnist", "no data set 'mnist'", 2),
     ("data cifar10 --from nowhere", "--from = 'nowhere' is invalid; expected a folder that exists", 2),
@@ -224,4 +227,4 @@ def test_every_command_is_in_the_table():
     typed = {tuple(shlex.split(command)[:2]) for command, _, _ in TABLE}
     kinds = {words[1] for words in typed if words[:1] == ("bench",) and len(words) > 1}
     assert {"run", "params", "book", "sweep", "data", "bench"} <= {words[0] for words in typed if words}
-    assert {"operator", "training", "sweep"} <= kinds
+    assert {"operator", "training", "sweep", "load"} <= kinds
