@@ -1,17 +1,116 @@
 """The `lae` command. Each subcommand imports what it needs when it is called, so that `lae --help` is instant.
 
 What needs more than torch names its `extra`; where that is not installed, the command says so in one line.
+Exit codes: 0 done, 1 something failed on the way, 2 the command line cannot be used, 130 interrupted. Whatever a user can
+mend is told in one message that names the argument, its value and what is accepted.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
+
+
+class _Once(argparse.Action):
+    """Keeps a value, and refuses a second one: argparse itself would pass over the first in silence."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        given = namespace.__dict__.setdefault("_given", set())
+        if option_string and self.dest in given:
+            raise argparse.ArgumentError(self, f"is given twice, at last as {values!r}; expected once")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Mistakes in one line; each option once; `-p NAME VALUE` with any value, also one that begins with a minus."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.register("action", None, _Once)
+        self.register("action", "store", _Once)
+
+    def error(self, message: str) -> Any:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(_joined(words) if words[:1] == ["run"] else words, namespace)
+
+
+def _joined(words: list[str]) -> list[str]:
+    """Each `-p NAME VALUE` as one word, so that no value can be taken for an option."""
+    joined: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word in ("-p", "--parameter"):
+            name = next(rest, "")
+            value = None if "=" in name else next(rest, None)
+            word = f"--parameter={name}" if value is None else f"--parameter={name}={value}"
+        joined.append(word)
+    return joined
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected NAME VALUE, or NAME=VALUE")
+    return name, value
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected a whole number of at least {least}")
+        return value
+
+    return read
+
+
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected a number above 0")
+    return value
+
+
+def _check_report(name: str | None) -> None:
+    """Refuse a `--json` file that cannot be written, or that is not a report of an earlier benchmark."""
+    from lae_core.runs.files import UsageError, check_output_file
+
+    if name is None or name == "-":
+        return
+    target = check_output_file("--json", name)
+    if not target.exists():
+        return
+    try:
+        ours = "provenance" in json.loads(target.read_text(encoding="utf-8"))
+    except (ValueError, TypeError):
+        ours = False
+    if not ours:
+        raise UsageError(
+            f"--json = {name!r} is invalid (it exists and is no report of `lae bench`); "
+            "expected a new file, or such a report"
+        )
 
 
 def _bench_operator(args: argparse.Namespace) -> int:
+    _check_report(args.json)
     from lae_core.bench import operator
 
     return operator.main(args)
@@ -21,8 +120,8 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     bench = commands.add_parser("bench", help="time our code against its peers, as ratios")
     kinds = bench.add_subparsers(dest="kind", required=True, metavar="KIND")
     op = kinds.add_parser("operator", help="logavgexp against mean, logsumexp, logavgexp-pytorch and timm")
-    op.add_argument("--threads", type=int, nargs="+", default=[1], metavar="N", help="torch threads (default 1)")
-    op.add_argument("--t", type=float, nargs="+", default=[1.0], metavar="T", help="temperatures (default 1)")
+    op.add_argument("--threads", type=_whole(1), nargs="+", default=[1], metavar="N", help="torch threads (default 1)")
+    op.add_argument("--t", type=_temperature, nargs="+", default=[1.0], metavar="T", help="temperatures (default 1)")
     op.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16", "float64"])
     op.add_argument(
         "--values",
@@ -31,7 +130,9 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
         choices=["normal", "features"],
         help="what to pool: normal values (default), or such as are behind a rectifier",
     )
-    op.add_argument("--rounds", type=int, default=15, help="interleaved rounds; the best of them counts (default 15)")
+    op.add_argument(
+        "--rounds", type=_whole(1), default=15, help="interleaved rounds; the best of them counts (default 15)"
+    )
     op.add_argument("--eager", action="store_true", help="leave out compiled code, which takes minutes to compile")
     op.add_argument("--quick", action="store_true", help="one shape, float32, eager only")
     op.add_argument("--resnet50", action="store_true", help="also time a ResNet-50 training step at 224 px")
@@ -39,20 +140,28 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op.set_defaults(run=_bench_operator, extra="peers")
     tr = kinds.add_parser("training", help="our loop and augmentation against plain PyTorch, torchvision and timm")
     tr.add_argument("--data", default="digits", metavar="NAME", help="digits (default), cifar10 or cifar100")
-    tr.add_argument("--rounds", type=int, default=8, help="interleaved rounds; the best of them counts (default 8)")
-    tr.add_argument("--pictures", type=int, default=512, help="pictures in a round of the loops (default 512)")
+    tr.add_argument(
+        "--rounds", type=_whole(1), default=8, help="interleaved rounds; the best of them counts (default 8)"
+    )
+    tr.add_argument("--pictures", type=_whole(128), default=512, help="pictures in a round of the loops (default 512)")
     tr.add_argument("--accuracy", action="store_true", help="train ours and the textbook's too, and compare accuracies")
     tr.add_argument("--accuracy-only", action="store_true", help="the accuracies without the timings")
-    tr.add_argument("--seeds", type=int, default=5, help="of the accuracy comparison (default 5)")
-    tr.add_argument("--epochs", type=int, default=4, help="of each of its runs (default 4)")
-    tr.add_argument("--subset", type=int, metavar="N", help="pictures that each of its runs trains on (default all)")
-    tr.add_argument("--full-epochs", type=int, default=2, help="of a pair on all pictures; 0 for none (default 2)")
+    tr.add_argument("--seeds", type=_whole(1), default=5, help="of the accuracy comparison (default 5)")
+    tr.add_argument("--epochs", type=_whole(1), default=4, help="of each of its runs (default 4)")
+    tr.add_argument(
+        "--subset", type=_whole(64), metavar="N", help="pictures that each of its runs trains on (default all)"
+    )
+    tr.add_argument(
+        "--full-epochs", type=_whole(0), default=2, help="of a pair on all pictures; 0 for none (default 2)"
+    )
     tr.add_argument("--json", metavar="FILE", help="also write the results to FILE")
     tr.set_defaults(run=_bench_training, extra="models,peers")
     sw = kinds.add_parser("sweep", help="speed-up of two workers over one, and the overhead of a run")
-    sw.add_argument("--runs", type=int, default=16, help="training runs for the speed-up (default 16)")
-    sw.add_argument("--rounds", type=int, default=2, help="turns of one and two workers; the best of each (default 2)")
-    sw.add_argument("--trivial", type=int, default=1000, help="trivial runs for the overhead (default 1000)")
+    sw.add_argument("--runs", type=_whole(1), default=16, help="training runs for the speed-up (default 16)")
+    sw.add_argument(
+        "--rounds", type=_whole(1), default=2, help="turns of one and two workers; the best of each (default 2)"
+    )
+    sw.add_argument("--trivial", type=_whole(1), default=1000, help="trivial runs for the overhead (default 1000)")
     sw.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
     sw.set_defaults(run=_bench_sweep, extra="scale")
     ri = kinds.add_parser(
@@ -61,9 +170,21 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     ri.add_argument("records", nargs="*", metavar="FILE", help="files of records (default book/results/*.jsonl)")
     ri.add_argument("--whole", nargs="*", default=[], metavar="NAME", help="data sets to do as a whole, too")
     ri.set_defaults(run=_bench_ridge, extra="book")
+    lo = kinds.add_parser("load", help="a sweep of very many runs: overhead, memory, resuming, kills")
+    lo.add_argument("--runs", type=_whole(1), default=10000, help="trivial runs (default 10000)")
+    lo.add_argument("--kills", type=_whole(0), default=10, help="random moments to kill the driver at (default 10)")
+    lo.add_argument("--killed-runs", type=_whole(20), metavar="N", help="runs of the killed sweep (default as --runs)")
+    lo.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
+    lo.set_defaults(run=_bench_load, extra="scale")
 
 
 def _bench_training(args: argparse.Namespace) -> int:
+    from lae_core.runs.files import UsageError
+    from lae_core.training.datasets import DATASETS
+
+    if args.data not in DATASETS:
+        raise UsageError(f"--data = {args.data!r} is invalid; expected digits, cifar10 or cifar100")
+    _check_report(args.json)
     from lae_core.bench import training
 
     return training.main(args)
@@ -76,9 +197,25 @@ def _bench_ridge(args: argparse.Namespace) -> int:
 
 
 def _bench_sweep(args: argparse.Namespace) -> int:
+    _check_report(args.json)
     from lae_core.bench import sweep
 
     return sweep.main(args)
+
+
+def _bench_load(args: argparse.Namespace) -> int:
+    from lae_core.runs.files import UsageError
+
+    _check_report(args.json)
+    killed_runs = args.killed_runs or args.runs
+    if args.kills >= killed_runs or killed_runs > args.runs:
+        raise UsageError(
+            f"--killed-runs = {killed_runs} is invalid; expected more than --kills = {args.kills}, "
+            f"at most --runs = {args.runs}"
+        )
+    from lae_core.bench import load
+
+    return load.main(args)
 
 
 def _sweep(args: argparse.Namespace) -> int:
@@ -117,10 +254,10 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run.add_argument(
         "-p",
         "--parameter",
-        nargs=2,
+        type=_parameter,
         action="append",
         default=[],
-        metavar=("NAME", "VALUE"),
+        metavar="NAME VALUE",
         help="set one parameter (repeat for more); `lae params NOTEBOOK` lists them",
     )
     run.add_argument("--output", metavar="F", help="executed notebook to write (default _build/runs/part/name.ipynb)")
@@ -177,7 +314,7 @@ def _add_data(commands: argparse._SubParsersAction) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    top = argparse.ArgumentParser(prog="lae", description="LogAvgExp pooling and the executable edition of its paper.")
+    top = _Parser(prog="lae", description="LogAvgExp pooling and the executable edition of its paper.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (
         _add_run,
@@ -193,15 +330,35 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
+    name = "lae"
     try:
-        return args.run(args)
+        args = parser().parse_args(argv)
+        name = " ".join(["lae", args.command, *([args.kind] if "kind" in args else [])])
+        status = args.run(args)
+        sys.stdout.flush()  # here, where a reader that has gone away is no surprise
+        return status
+    except KeyboardInterrupt:
+        print(f"\n{name}: interrupted; what had finished is kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # as in `lae params NOTEBOOK | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except ModuleNotFoundError as error:
         missing = (error.name or "").split(".")[0]
         if "extra" not in args or missing in ("", "lae_core"):
             raise
-        name = " ".join(["lae", args.command, *([args.kind] if "kind" in args else [])])
         print(f"{name}: {missing} is not installed: pip install 'lae[{args.extra}]'", file=sys.stderr)
+        return 2
+    except OSError as error:  # a disk that is full, read-only or gone: no bug of ours
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"{name}: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except ValueError as error:
+        from lae_core.runs.files import UsageError
+
+        if not isinstance(error, UsageError):
+            raise
+        print(f"{name}: {error}", file=sys.stderr)
         return 2
 
 

@@ -38,7 +38,7 @@ def _timed(configs: list[RunConfig], workers: int, run: Any, root: Path) -> floa
     return seconds
 
 
-def _priority() -> int:
+def priority() -> int:
     """The niceness under which this was measured, of the session where Linux shares the cores out by session."""
     try:
         return int(Path("/proc/self/autogroup").read_text().split()[-1])
@@ -78,7 +78,7 @@ def measure(runs: int, trivial_runs: int, rounds: int) -> dict[str, Any]:
         "overhead_seconds_per_run": all_trivial / trivial_runs,
         "resume_seconds_per_run": again / trivial_runs,
         "load": os.getloadavg()[0],
-        "priority": _priority(),
+        "priority": priority(),
         "provenance": provenance(),
     }
 

@@ -29,6 +29,7 @@ from lae_core.book.batch import execute_all
 from lae_core.book.cache import PACKAGE
 from lae_core.book.execute import Executed
 from lae_core.book.notebooks import BookError, Notebook, NotebookError
+from lae_core.book.outputs import STAMP, check_book_directory
 from lae_core.book.sphinx_ext import repository_url
 from lae_core.book.stage import Stage
 
@@ -152,8 +153,10 @@ def render(root: Path, source: Path, html: Path, profile: str) -> None:
 
 def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
     """The whole way; returns the path of `index.html`. Of two builds into one directory the second waits."""
+    output = check_book_directory(output, root)
     executed = execute_all(root, book_notebooks(root), profile, force)
     output.mkdir(parents=True, exist_ok=True)
+    (output / STAMP).write_text("`lae book` built here; it may remove src and html\n", encoding="utf-8")
     with FileLock(output / ".build.lock"):
         source, html, stamp = output / "src", output / "html", output / "rendered.json"
         stage_pages(root, source, profile, executed)

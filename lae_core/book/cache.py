@@ -5,12 +5,13 @@ An execution depends on, and is found again only if all of these are as they wer
 - the notebook's text and the effective value of each parameter (not the profile's name: two profiles that give the same
   values share one execution);
 - the source of every `lae_core` module that the notebook's imports reach, imports inside functions included;
-- every data file under `book/` and `lae_core/` that its kernel opened, as seen by the kernel itself;
-- the names of all files in `book/results/`, if the notebook or a module that it reaches speaks of results: a notebook
-  that found no records must run again when they arrive;
+- every data file under `book/` and `lae_core/` that its kernel opened, and the names in every directory under `book/` that
+  it listed, as seen by the kernel itself;
+- which of the files in `book/results/` that the notebook, its parameters or a module that it reaches name are there: a
+  notebook that found no records must run again when they arrive;
 - the pinned versions (`constraints.txt`) and the versions installed.
 
-Modules imported by a computed name are not seen; nothing here does that.
+Modules imported by a computed name are not seen; nothing here does that. An entry that is damaged counts as none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,14 +30,16 @@ from filelock import FileLock
 
 import lae_core
 from lae_core.book import provenance
-from lae_core.book.execute import Executed, execute, verdicts_beside
+from lae_core.book.execute import Executed, execute
 from lae_core.book.imports import imports
 from lae_core.book.notebooks import Notebook
+from lae_core.book.outputs import verdicts_beside
 from lae_core.book.progress import Progress
+from lae_core.training.scratch import scratch
 
 PACKAGE = Path(lae_core.__file__).resolve().parent
 KEPT = 6  # executions of one notebook: a few profiles, and what they were before the last edit
-_FORMAT = "2"  # raise when execute.py changes what an executed notebook looks like
+_FORMAT = "3"  # raise when execute.py changes what an executed notebook looks like
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,14 @@ class Cache:
                 return found
             # Taken before the kernel starts: an edit made while it runs must count as a change.
             static = self.static_parts(notebook, values)
-            scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=home))
-            try:
-                done = execute(notebook, values, scratch / "notebook.ipynb", progress)
+            with scratch(home, ".new-") as new:
+                done = execute(notebook, values, new / "notebook.ipynb", progress)
                 entry = {"static": static, "reads": self._digests(done.reads)}
-                (scratch / "entry.json").write_text(json.dumps(entry, indent=1), encoding="utf-8")
                 name = _sha(json.dumps(entry, sort_keys=True))[:16]
+                content = json.dumps(entry | {"files": _files(new)}, indent=1)
+                (new / "entry.json").write_text(content, encoding="utf-8")
                 shutil.rmtree(home / name, ignore_errors=True)
-                scratch.replace(home / name)
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
+                new.replace(home / name)
         self._prune(home)
         return self._executed(notebook, name, done.reads)
 
@@ -106,9 +106,9 @@ class Cache:
         parts["versions"] = _sha(
             pins.read_text(encoding="utf-8") if pins.is_file() else "", *provenance.versions().items()
         )
-        if "results" in text or any("results" in self._modules.source(path) for path in modules):
-            names = sorted(path.relative_to(self.root).as_posix() for path in (self.root / "book/results").rglob("*"))
-            parts["names in book/results"] = _sha(*names)
+        speaking = "\n".join([text, json.dumps(values), *map(self._modules.source, modules)])
+        present = [path.name for path in (self.root / "book/results").rglob("*") if path.name in speaking]
+        parts["names in book/results"] = _sha(*sorted(present))
         return parts
 
     @cached_property
@@ -116,13 +116,25 @@ class Cache:
         return _Modules(self.package)
 
     def _digests(self, paths: Iterable[str]) -> dict[str, str]:
-        files = {path: self.root / path for path in paths}
-        return {path: _sha(file.read_bytes()) if file.is_file() else "gone" for path, file in files.items()}
+        return {path: self._digest(path) for path in paths}
+
+    def _digest(self, path: str) -> str:
+        file = self.root / path
+        if path.endswith("/"):
+            return _sha(*sorted(os.listdir(file))) if file.is_dir() else "gone"
+        return _sha(file.read_bytes()) if file.is_file() else "gone"
 
     def _entries(self, notebook: Notebook) -> Iterator[dict[str, Any]]:
         """The kept executions, newest first."""
         for file in sorted((self.directory / notebook.name).glob("*/entry.json"), key=os.path.getmtime, reverse=True):
-            yield {**json.loads(file.read_text(encoding="utf-8")), "id": file.parent.name}
+            try:
+                entry = json.loads(file.read_text(encoding="utf-8"))
+                whole = entry["files"] == _files(file.parent) and {"parameters"} <= set(entry["static"])
+                entry["reads"].items()
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                whole = False
+            if whole:
+                yield {**entry, "id": file.parent.name}
 
     def _executed(self, notebook: Notebook, name: str, reads: tuple[str, ...]) -> Executed:
         path = self.directory / notebook.name / name / "notebook.ipynb"
@@ -181,6 +193,12 @@ def _code(notebook: Notebook) -> str:
     """The notebook's code cells as one module; lines for IPython itself (%, !) import nothing of ours."""
     lines = "\n".join(cell.source for cell in notebook.read().cells if cell.cell_type == "code").splitlines()
     return "\n".join("pass" if line.startswith(("%", "!")) else line for line in lines)
+
+
+def _files(directory: Path) -> dict[str, str]:
+    """The digests of all files of an entry but its own description."""
+    paths = [path for path in sorted(directory.rglob("*")) if path.is_file() and path != directory / "entry.json"]
+    return {path.relative_to(directory).as_posix(): _sha(path.read_bytes()) for path in paths}
 
 
 def _sha(*parts: object) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lae_core.book.notebooks import BookError, Notebook, NotebookError, find_notebook, profiles, project_root
+from lae_core.book.outputs import check_output
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -25,9 +26,6 @@ def _one_message(command: Command) -> Command:
         except BookError as error:
             print(f"lae {command.__name__}: {error}", file=sys.stderr)
             return 2 if isinstance(error, NotebookError) else 1
-        except KeyboardInterrupt:
-            print(f"\nlae {command.__name__}: interrupted; what had finished is kept", file=sys.stderr)
-            return 130
 
     return told
 
@@ -36,10 +34,10 @@ def _one_message(command: Command) -> Command:
 def run(args: argparse.Namespace) -> int:
     """`lae run NOTEBOOK`: everything is checked before the libraries that start kernels are even loaded."""
     notebook = find_notebook(args.notebook, project_root())
-    values = notebook.values(args.profile, dict(args.parameter))
-    output = Path(args.output) if args.output else notebook.root / "_build" / "runs" / f"{notebook.name}.ipynb"
-    if output.suffix != ".ipynb":
-        raise NotebookError(f"--output {args.output!r}: give a file name that ends in .ipynb")
+    values = notebook.values(args.profile, args.parameter)
+    output = notebook.root / "_build" / "runs" / f"{notebook.name}.ipynb"
+    if args.output is not None:
+        output = check_output(args.output, notebook.root / "_build")
     from lae_core.book.execute import execute
     from lae_core.book.progress import Live
 
@@ -74,10 +72,11 @@ def parameter_table(notebook: Notebook) -> str:
 @_one_message
 def book(args: argparse.Namespace) -> int:
     """`lae book`."""
-    from lae_core.book.build import build
-
     start = time.perf_counter()
     root = project_root()
-    index = build(root, Path(args.output or root / "_build").resolve(), args.profile, args.force)
+    from lae_core.book.build import build
+
+    output = root / "_build" if args.output is None else Path(args.output)
+    index = build(root, output, args.profile, args.force)
     print(f"the book is {os.path.relpath(index)} ({time.perf_counter() - start:.0f} s)")
     return 0

@@ -28,7 +28,9 @@ from papermill.execute import execute_notebook
 
 from lae_core.book import provenance
 from lae_core.book.notebooks import BookError, Notebook
-from lae_core.book.progress import Progress
+from lae_core.book.outputs import replace_directory, verdicts_beside
+from lae_core.book.progress import ANSI, Progress
+from lae_core.training.scratch import scratch as scratch_directory
 
 _STARTUP = Path(__file__).with_name("kernel_startup.py")
 
@@ -44,7 +46,7 @@ class _Client(PapermillNotebookClient):
         """Talk through sockets in `private`: on ports, two kernels that start at once can pick the same one."""
         self.km = self.create_kernel_manager()
         self.km.shutdown_wait_time = 20.0
-        if os.name == "posix":
+        if os.name == "posix" and private:
             self.km.connection_file = os.path.join(private, "kernel.json")
             self.km.transport = "ipc"
             self.km.ip = os.path.join(private, "kernel")
@@ -74,9 +76,21 @@ class _Engine(NBClientEngine):
             timeout=None,
             stderr_file=progress,
         )
-        with tempfile.TemporaryDirectory(prefix="lae-") as private:
+        with _socket_directory() as private:
             client.connect_in(private)
             return client.execute(stderr=kernel_log)
+
+
+@contextlib.contextmanager
+def _socket_directory() -> Iterator[str]:
+    """A private directory whose path is short enough for sockets in it; without one, an empty name."""
+    longest = 104 - len("/lae-12345678-1234567-12345678/kernel-5")  # 104 bytes on macOS, 108 on Linux
+    for place in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp")):
+        if len(os.fsencode(place)) <= longest and os.access(place, os.W_OK | os.X_OK):
+            with scratch_directory(Path(place), "lae-") as private:
+                yield str(private)
+            return
+    yield ""
 
 
 def _tags(cell: NotebookNode) -> list[str]:
@@ -122,11 +136,24 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     overrides = {name: value for name, value in values.items() if value != notebook.parameters[name].default}
-    scratch = Path(tempfile.mkdtemp(prefix=f".{output.stem}-", dir=output.parent))
-    begun = time.perf_counter()
+    with contextlib.closing(progress), scratch_directory(output.parent, f".{output.stem}-") as scratch:
+        begun = time.perf_counter()
+        executed = _run_kernel(notebook, overrides, scratch, progress)
+        record |= {"seconds": round(time.perf_counter() - begun, 2), "device": provenance.device(gpu)}
+        record["verdicts"] = sorted(path.name for path in (scratch / "verdicts").iterdir())
+        nbformat.write(_tidied(executed, notebook, values, record), scratch / "notebook.ipynb")
+        verdicts = verdicts_beside(output)
+        replace_directory(scratch / "verdicts", verdicts)
+        (scratch / "notebook.ipynb").replace(output)
+        reads = tuple(sorted(set((scratch / "reads").read_text(encoding="utf-8").split("\n")) - {""}))
+    return Executed(output, verdicts, reads)
+
+
+def _run_kernel(notebook: Notebook, overrides: dict[str, Any], scratch: Path, progress: Progress) -> NotebookNode:
+    """The notebook as its kernel leaves it; a failure is a `CellError`."""
     try:
         with _kernel_environment(notebook.root, scratch), (scratch / "kernel.log").open("w") as kernel_log:
-            executed = execute_notebook(
+            return execute_notebook(
                 notebook.read(),
                 str(scratch / "notebook.ipynb"),
                 parameters=overrides,
@@ -139,17 +166,10 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
                 progress=progress,
                 kernel_log=kernel_log,
             )
-        record |= {"seconds": round(time.perf_counter() - begun, 2), "device": provenance.device(gpu)}
-        nbformat.write(_tidied(executed, notebook, values, record), scratch / "notebook.ipynb")
-        verdicts = verdicts_beside(output)
-        shutil.rmtree(verdicts, ignore_errors=True)
-        (scratch / "verdicts").replace(verdicts)
-        (scratch / "notebook.ipynb").replace(output)
-        reads = tuple(sorted(set((scratch / "reads").read_text(encoding="utf-8").split("\n")) - {""}))
     except PapermillExecutionError as error:
         kept = notebook.root / "_build" / "failed" / f"{notebook.name}.ipynb"
         kept.parent.mkdir(parents=True, exist_ok=True)
-        (scratch / "notebook.ipynb").replace(kept)
+        shutil.move(scratch / "notebook.ipynb", kept)
         raise CellError(_describe(notebook, error, kept)) from None
     except DeadKernelError:
         said = (scratch / "kernel.log").read_text(encoding="utf-8", errors="replace")[-2000:].strip()
@@ -157,14 +177,6 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
         raise CellError(f"notebooks/{notebook.name}.md: its kernel died ({hint})\n{said}") from None
     except RuntimeError as error:  # how nbclient says that a kernel did not come up in time
         raise CellError(f"notebooks/{notebook.name}.md: {error}") from None
-    finally:
-        progress.close()
-        shutil.rmtree(scratch, ignore_errors=True)
-    return Executed(output, verdicts, reads)
-
-
-def verdicts_beside(output: Path) -> Path:
-    return output.with_suffix(".verdicts")
 
 
 @contextlib.contextmanager
@@ -231,9 +243,7 @@ def _without_bars(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def _describe(notebook: Notebook, error: PapermillExecutionError, kept: Path) -> str:
-    cell = "\n".join(f"    {line}" for line in error.source.splitlines())
+    """What failed, told once: the kernel's traceback shows the cell's lines and ends with the error."""
+    trace = ANSI.sub("", "\n".join(error.traceback)).strip().strip("-").strip()
     shown = os.path.relpath(kept)
-    return (
-        f"notebooks/{notebook.name}.md failed in this cell:\n\n{cell}\n\n{error}\n"
-        f"{error.ename}: {error.evalue}\nThe notebook as far as it got: {shown}"
-    )
+    return f"notebooks/{notebook.name}.md failed in a cell:\n\n{trace}\n\nThe notebook as far as it got: {shown}"

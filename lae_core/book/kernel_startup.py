@@ -1,4 +1,5 @@
-"""Runs at the start of every kernel of ours (as PYTHONSTARTUP): notes which of our data files the notebook opens.
+"""Runs at the start of every kernel of ours (as PYTHONSTARTUP): notes which of our data files the notebook opens, and
+which directories of them it lists (their names end in a slash).
 
 A cached execution is trusted only while these files stay as they were. Stands alone, so that a kernel starts fast, and
 leaves no name behind in the notebook.
@@ -16,9 +17,11 @@ def _watch() -> None:
     seen: set[str] = set()
 
     def note(event: str, args: tuple) -> None:
-        if event != "open" or not isinstance(args[0], str | os.PathLike):
+        if event not in ("open", "os.listdir", "os.scandir") or not isinstance(args[0], str | os.PathLike):
             return
         path = os.path.realpath(args[0])
+        if event != "open":  # imports list the package's directories
+            path = os.path.join(path, "") if os.path.join(path, "").startswith(watched[0]) else ""
         if path in seen or not path.startswith(watched) or path.endswith((".py", ".pyc")):
             return
         seen.add(path)

@@ -1,7 +1,8 @@
 """The notebooks of the book, their parameters, and the values that a profile gives them.
 
 A notebook is a MyST text file `notebooks/<part>/<name>.md`. Exactly one of its code cells is tagged `parameters`; each
-line of that cell reads `name: type = value  # help`. A profile is a directory `ci/profiles/<profile>/` of flat YAML
+line of that cell reads `name: type = value  # help [rule]`. The rule, where there is one, says which values are accepted
+(see `ranges.py`). A profile is a directory `ci/profiles/<profile>/` of flat YAML
 files, one a notebook, that override some of these values. Everything is checked here, before a kernel starts, because
 papermill only warns about a parameter that does not exist.
 """
@@ -9,12 +10,18 @@ papermill only warns about a parameter that does not exist.
 from __future__ import annotations
 
 import ast
+import contextlib
+import difflib
 import io
+import math
 import tokenize
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lae_core.book.ranges import Rule, read_rule, split_list
 
 if TYPE_CHECKING:  # `lae doctor` finds the checkout with this module where torch alone is installed
     from nbformat import NotebookNode
@@ -52,37 +59,50 @@ class Parameter:
     default: Any
     help: str
 
+    @cached_property
+    def rule(self) -> Rule | None:
+        """Which values of the type are accepted; None: all."""
+        try:
+            return read_rule(self.name, self.help)
+        except ValueError as error:
+            raise NotebookError(f"parameter {self.name!r}: {error}") from None
+
     def from_text(self, text: str) -> Any:
         """The value that `-p NAME TEXT` means, read by this parameter's declared type."""
         if self.type == "str":
-            return text
-        if self.type.startswith("list["):
-            inner = text.strip().removeprefix("[").removesuffix("]")
-            item = Parameter(self.name, self.type[5:-1], None, "")
-            try:
-                return [item.from_text(part.strip().strip("'\"")) for part in inner.split(",") if part.strip()]
-            except NotebookError:
-                raise self._refuse(text) from None
+            return self.check(text, "-p")
         try:
-            if self.type == "bool":
-                return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text.strip().lower()]
-            return int(text) if self.type == "int" else float(text)
+            if self.type.startswith("list["):
+                item = Parameter("", self.type[5:-1], None, "")
+                value: Any = [item.from_text(part) for part in split_list(text)]
+            elif self.type == "bool":
+                value = {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text.strip().lower()]
+            else:
+                value = int(text) if self.type == "int" else float(text)
         except (KeyError, ValueError):
-            raise self._refuse(text) from None
+            raise self._refuse(text, "-p") from None
+        return self.check(value, "-p")
 
     def check(self, value: Any, source: str) -> Any:
         """`value` as this parameter's type (an int will do for a float), or an error that names `source`."""
         if self.type.startswith("list["):
-            item = Parameter(self.name, self.type[5:-1], None, "")
+            item = Parameter(self.name, self.type[5:-1], value if value == self.default else None, self.help)
             if isinstance(value, list):
                 return [item.check(element, source) for element in value]
         elif self.type == "float" and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            if math.isfinite(value):
+                return self._within(float(value), source)
         elif type(value).__name__ == self.type:
-            return value
+            return self._within(value, source)
         raise self._refuse(value, source)
 
-    def _refuse(self, value: Any, source: str = "") -> NotebookError:
+    def _within(self, value: Any, source: str) -> Any:
+        own = value == self.default or isinstance(self.default, list) and value in self.default
+        if self.rule is not None and not (own and self.rule.slow) and not self.rule.accepts(value):
+            raise NotebookError(f"{source}: {self.name} = {value!r} is invalid; expected {self.rule.text}")
+        return value
+
+    def _refuse(self, value: Any, source: str) -> NotebookError:
         hints = {
             "float": "a number such as 0.5 (in YAML write 1.0e-3: it reads 1e-3 as text)",
             "int": "a whole number such as 3",
@@ -90,8 +110,7 @@ class Parameter:
             "str": "text",
         }
         hint = hints.get(self.type, f"a list such as {'a,b' if self.type == 'list[str]' else '1,2'}")
-        where = f"{source}: " if source else ""
-        return NotebookError(f"{where}parameter {self.name!r} is {self.type}, {value!r} is not: give {hint}")
+        return NotebookError(f"{source}: {self.name} = {value!r} is invalid; it is {self.type}: expected {hint}")
 
     def line(self, value: Any) -> str:
         """The line of a parameters cell that sets this parameter to `value`."""
@@ -144,35 +163,48 @@ class Notebook:
         file = self.root / "ci" / "profiles" / profile / f"{self.name}.yml"
         if not file.is_file():
             return {}
-        import yaml
+        from lae_core.runs.yaml_text import read_yaml
 
         shown = file.relative_to(self.root).as_posix()
-        values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        try:
+            values = read_yaml(file.read_text(encoding="utf-8"), shown) or {}
+        except ValueError as error:
+            raise NotebookError(str(error)) from None
         if not isinstance(values, dict):
             raise NotebookError(f"{shown} must be a flat list of `name: value` lines")
         return {name: self._known(name, shown).check(value, shown) for name, value in values.items()}
 
-    def values(self, profile: str, overrides: dict[str, str] | None = None) -> dict[str, Any]:
+    def values(self, profile: str, overrides: dict[str, str] | Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
         """Every parameter's effective value: the default, then the profile's, then the `-p` texts."""
         values = {name: parameter.default for name, parameter in self.parameters.items()}
         values |= self.profile_values(profile)
-        return values | {name: self._known(name, "-p").from_text(text) for name, text in (overrides or {}).items()}
+        given: dict[str, Any] = {}
+        for name, text in overrides.items() if isinstance(overrides, dict) else overrides:
+            if name in given:
+                raise NotebookError(f"-p: {name} is given twice, at last as {text!r}; expected once")
+            given[name] = self._known(name, "-p").from_text(text)
+        return values | given
 
     def _known(self, name: str, source: str) -> Parameter:
         if name not in self.parameters:
             accepted = ", ".join(self.parameters) or "none at all"
-            raise NotebookError(f"{source}: {self._shown} has no parameter {name!r}; it takes {accepted}")
+            hint = _did_you_mean(str(name), self.parameters)
+            raise NotebookError(f"{source}: {self._shown} has no parameter {name!r}{hint}; it takes {accepted}")
         return self.parameters[name]
 
 
 def _parse_parameters(source: str, shown: str) -> list[Parameter]:
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError as error:
+        raise NotebookError(f"{shown}, parameters cell, line {error.lineno}: {error.msg}") from None
     comments = {
         token.start[0]: token.string.lstrip("# ").strip()
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     }
-    parameters = []
-    for statement in ast.parse(source).body:
+    parameters: list[Parameter] = []
+    for statement in statements:
         problem = f"{shown}, parameters cell, line {statement.lineno}: write `name: type = value  # help` on one line"
         one_line = statement.lineno == statement.end_lineno
         if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and one_line):
@@ -186,6 +218,8 @@ def _parse_parameters(source: str, shown: str) -> list[Parameter]:
             raise NotebookError(f"{problem}; the value is a literal, anything derived goes in the next cell") from None
         parameter = Parameter(statement.target.id, kind, default, comments.get(statement.lineno, ""))
         parameter.check(default, f"{shown}, default")
+        if parameter.name in (earlier.name for earlier in parameters):
+            raise NotebookError(f"{shown}, parameters cell: {parameter.name!r} is given twice")
         parameters.append(parameter)
     return parameters
 
@@ -206,13 +240,22 @@ def all_notebooks(root: Path) -> list[Notebook]:
 def find_notebook(text: str, root: Path) -> Notebook:
     """The notebook that `text` names: a path from here or from the checkout, `part/name`, or a unique `name`."""
     notebooks = all_notebooks(root)
-    for candidate in (Path(text), root / text, root / "notebooks" / text):
-        for notebook in notebooks:
-            if candidate.with_suffix(".md").resolve() == notebook.path.resolve():
-                return notebook
+    with contextlib.suppress(ValueError, OSError):  # no name at all, or one that no file could have
+        for candidate in (Path(text), root / text, root / "notebooks" / text):
+            for notebook in notebooks:
+                if candidate.with_suffix(".md").resolve() == notebook.path.resolve():
+                    return notebook
     stem = text.removesuffix(".md")
     matches = [notebook for notebook in notebooks if notebook.name.split("/")[-1] == stem]
     if len(matches) == 1:
         return matches[0]
     known = "\n  ".join(notebook.name for notebook in (matches or notebooks))
+    hint = _did_you_mean(stem, [name for nb in notebooks for name in (nb.name, nb.name.split("/")[-1])])
+    if hint and not matches:
+        raise NotebookError(f"unknown notebook {text!r}{hint}")
     raise NotebookError(f"{'ambiguous' if matches else 'unknown'} notebook {text!r}; there are:\n  {known}")
+
+
+def _did_you_mean(text: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(text, list(names), 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import TextIO
 
-_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Progress:
@@ -52,7 +52,7 @@ class Live(Progress):
 
     def write(self, text: str) -> None:
         """The kernel's stderr: show the last thing drawn; a plain line is passed on whole."""
-        pieces = [piece.strip() for piece in _ANSI.sub("", text).replace("\r", "\n").split("\n")]
+        pieces = [piece.strip() for piece in ANSI.sub("", text).replace("\r", "\n").split("\n")]
         drawn = [piece for piece in pieces if piece]
         if drawn:
             self._tail = drawn[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,13 +14,13 @@ from lae_core.pooling import modules
 from lae_core.pooling.modules import GlobalPool
 
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
-_POSITIVE = "a positive number"
 
 
 @dataclass(frozen=True)
 class _Argument:
     default: float | str
-    choices: tuple[str, ...] = ()  # empty: a positive number
+    choices: tuple[str, ...] = ()  # empty: a positive number, or a share of one
+    share: bool = False  # from 0 to 1
 
     def read(self, name: str, text: str) -> float | str:
         if self.choices:
@@ -30,8 +31,10 @@ class _Argument:
             value = float(text)
         except ValueError:
             value = -1.0
-        if not 0 < value < float("inf"):
-            raise ValueError(f"{name} is {text!r}; it takes {_POSITIVE}")
+        if self.share and not 0 <= value <= 1:
+            raise ValueError(f"{name} is {text!r}; it takes a number from 0 to 1")
+        if not self.share and not 0 < value < float("inf"):
+            raise ValueError(f"{name} is {text!r}; it takes a positive number")
         return value
 
 
@@ -75,7 +78,7 @@ _POOLS: dict[str, _Pool] = {
     "mixed": _Pool(
         lambda spec, channels, **shared: modules.MixedPool(spec["a0"], channels, spec["bounds"] == "unit", **shared),
         {
-            "a0": _Argument(0.5),
+            "a0": _Argument(0.5, share=True),
             "train": _Argument("one", ("one", "channel")),
             "bounds": _Argument("no", ("no", "unit")),
         },
@@ -132,8 +135,8 @@ class PoolSpec:
         return f"{self.name}({inside})"
 
 
-def make_pool(spec: str | PoolSpec, channels: int, flatten: bool = True) -> GlobalPool:
-    """The pool that `spec` names, for inputs with so many channels.
+def make_pool(spec: str | PoolSpec, channels: int | None, flatten: bool = True) -> GlobalPool:
+    """The pool that `spec` names, for inputs with so many channels; None will do where no parameter is per channel.
 
     Example:
         >>> make_pool("lae(t0=4, train=one)", channels=512)
@@ -143,4 +146,7 @@ def make_pool(spec: str | PoolSpec, channels: int, flatten: bool = True) -> Glob
     shared: dict[str, Any] = {"flatten": flatten, "dtype": _DTYPES.get(spec["dtype"])}
     pool = _POOLS[spec.name]
     for_each = "train" in pool.arguments and spec["train"] in ("channel", "context-channel")
+    whole = isinstance(channels, numbers.Integral) and not isinstance(channels, bool) and channels >= 1
+    if not whole and (for_each or channels is not None):
+        raise ValueError(f"channels = {channels!r} is invalid for {str(spec)!r}; expected a whole number of at least 1")
     return pool.make(spec, channels if for_each else None, **shared)

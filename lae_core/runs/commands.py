@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from lae_core.runs.export import export
-from lae_core.runs.files import StoreError
+from lae_core.runs.files import StoreError, check_output_file
 from lae_core.runs.plan import expand, read_plan
 from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
+from lae_core.runs.where import Where
+from lae_core.runs.yaml_text import read_yaml
 
 
 def main(args: argparse.Namespace) -> int:
     from lae_core.training.config import RunConfig
 
     try:
-        changes = {}
-        for text in args.set:
-            name, equals, value = text.partition("=")
-            if not equals:
-                raise ValueError(f"--set {text}: expected FIELD=VALUE")
-            changes[name] = yaml.safe_load(value)
-        configs = expand(read_plan(args.plan), RunConfig, changes)
+        configs = expand(read_plan(args.plan), RunConfig, _changes(args.set))
+        _check_where(Where.parse(args.where))
+        if args.export:
+            _check_export(args.export)
         store = RunStore(args.store)
         if args.dry_run:
             missing = [config for config in configs if config not in store]
@@ -33,6 +32,10 @@ def main(args: argparse.Namespace) -> int:
             for config in missing:
                 print(f"  to run: {config.key()} {config}")
             return 0
+    except (ValueError, StoreError) as error:
+        print(f"lae sweep: {error}", file=sys.stderr)
+        return 2
+    try:
         report = sweep(configs, store=store, where=args.where, progress=True)
         if not report.failures:
             print(report)
@@ -41,6 +44,43 @@ def main(args: argparse.Namespace) -> int:
             count = export(found, args.export, experiment=Path(args.export).stem)
             print(f"{count} of {len(configs)} records written to {args.export}")
         return 1 if report.failures else 0
-    except (ValueError, StoreError, ConnectionError, FileNotFoundError) as error:
+    except (ValueError, StoreError, ConnectionError) as error:
         print(f"lae sweep: {error}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, StoreError) else 2
+
+
+def _changes(texts: list[str]) -> dict[str, Any]:
+    """What `--set FIELD=VALUE …` means, with each field once."""
+    changes: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ValueError(f"--set {text}: expected FIELD=VALUE")
+        if name in changes:
+            raise ValueError(f"--set {text}: {name} is given twice; expected each field once")
+        changes[name] = read_yaml(value, f"--set {text}")
+    return changes
+
+
+def _check_where(place: Where) -> None:
+    for name in {"workers", "jobs", "cores", "gpus"} & set(place.options):
+        place.number(name, 1)
+    if place.kind == "file" and not Path(place.target).is_file():
+        raise ValueError(f"where={place.target!r}: there is no such scheduler file")
+
+
+def _check_export(name: str) -> None:
+    """Refuse to write over a file that is not an export of ours."""
+    target = check_output_file("--export", name)
+    if not target.exists() or not target.stat().st_size:
+        return
+    try:
+        with target.open(encoding="utf-8") as file:
+            ours = {"experiment", "format", "runs"} <= set(json.loads(file.readline()))
+    except (ValueError, TypeError):
+        ours = False
+    if not ours:
+        raise ValueError(
+            f"--export = {name!r} is invalid (it exists and holds no exported records); "
+            "expected a new file, or an earlier export to replace"
+        )

@@ -5,12 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 import uuid
 from pathlib import Path
 from typing import Any
 
 # What a run may raise that means the disk, not the run, is at fault: every other run would fail the same way.
 DISK_ERRORS = {errno.ENOSPC: "is full", errno.EDQUOT: "is over its quota", errno.EROFS: "is read-only"}
+
+
+class UsageError(ValueError):
+    """What the user typed cannot be used; the message names argument, value and what is accepted."""
 
 
 class StoreError(RuntimeError):
@@ -57,3 +62,26 @@ def _link(source: Path, target: Path) -> bool:
         # Over NFS a link can succeed and its answer be lost; the repeated request then finds our own file.
         return os.stat(source).st_nlink == 2
     return True
+
+
+def check_output_file(argument: str, name: str | Path, expected: str = "the name of a file to write") -> Path:
+    """Raise `UsageError` now, rather than after hours of work, unless a file can be written (or replaced) there."""
+    target = Path(name)
+
+    def refuse(reason: str) -> UsageError:
+        return UsageError(f"{argument} = {str(name)!r} is invalid ({reason}); expected {expected}")
+
+    try:
+        if target.is_dir() or not target.name:
+            raise refuse("it is a directory")
+        if target.exists() and not target.is_file() or target.parent == Path("/dev"):
+            raise refuse("it is not a regular file")
+        place = next(parent for parent in target.absolute().parents if parent.exists())
+        with tempfile.TemporaryFile(dir=place) as probe:
+            probe.write(b"1")
+            probe.flush()
+        if target.exists() and not os.access(target, os.W_OK):
+            raise refuse("it is write-protected")
+    except OSError as error:
+        raise refuse(error.strerror or str(error)) from None
+    return target

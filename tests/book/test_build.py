@@ -37,8 +37,11 @@ def small_book(project, monkeypatch):
 
 
 def test_book_is_built_once_and_again_only_when_something_changed(small_book, capsys):
-    root, output = small_book.root, small_book.root / "_build"
+    root = small_book.root
     small_book.write("ci/profiles/smoke/part/one.yml", "depth: 5\n")
+
+    output = root / "elsewhere"
+    small_book.write("elsewhere/notes.txt", "mine")  # builds go beside it, and leave it there
 
     def built(force: bool = False) -> str:
         index = build.build(root, output, "smoke", force)
@@ -78,6 +81,28 @@ def test_book_is_built_once_and_again_only_when_something_changed(small_book, ca
     for _ in range(2):
         with pytest.raises(BuildError, match="Sphinx reported problems"):
             built()
+    assert (output / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("make", "output", "said"),
+    [
+        ("mine/src/thesis.tex", "mine", "--output = 'mine' is invalid (it holds src, which no build of ours made)"),
+        ("mine/html/index.html", "mine", "it holds html"),
+        ("mine/rendered.json", "mine", "it holds rendered.json"),
+        ("mine", "mine", "--output = 'mine' is invalid (it is a file); expected a directory"),
+        ("other", "book", "it lies in the book's sources, book/"),
+        ("other", "notebooks/out", "it lies in the book's sources, notebooks/"),
+        ("other", "/proc/out", "--output = '/proc/out' is invalid"),
+    ],
+)
+def test_book_is_not_built_over_what_is_not_ours(small_book, monkeypatch, make, output, said):
+    file = small_book.write(make, "mine")
+    monkeypatch.chdir(small_book.root)
+    monkeypatch.setattr(build, "execute_all", lambda *_: pytest.fail("executed before it was refused"))
+    with pytest.raises(NotebookError, match=re.escape(said)):
+        build.build(small_book.root, Path(output), "smoke")
+    assert file.read_text() == "mine"
 
 
 def test_tables_are_numbered_apart_from_figures(small_book):

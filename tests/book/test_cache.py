@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from pathlib import Path
 
@@ -77,13 +78,60 @@ def test_key_holds_text_parameters_and_pins(project, package):
     assert differing() == {"versions", "notebook"}
 
 
-def test_new_result_file_counts_only_for_notebooks_that_speak_of_results(project, package):
-    _, plain = changed_parts(project, package, "from lae_core import models")
+def test_new_result_file_counts_only_for_notebooks_that_name_it(project, package):
+    _, plain = changed_parts(project, package, "from lae_core import models, records")
     project.write("book/results/e9.json", "{}")
     assert plain() == set()
-    _, speaks = changed_parts(project, package, "from lae_core import records")
+    _, speaks = changed_parts(project, package, "place = 'book/results/e10.json'")
+    project.write("book/results/notes.txt", "unrelated")
+    assert speaks() == set()
     project.write("book/results/e10.json", "{}")
     assert speaks() == {"names in book/results"}
+    (package / "records.py").write_text("PLACE = 'book/results/e11.json'")
+    _, reaches = changed_parts(project, package, "from lae_core import records")
+    project.write("book/results/e11.json", "{}")
+    assert reaches() == {"names in book/results"}
+
+
+def test_a_directory_that_was_listed_counts_with_its_names(project):
+    project.notebook("part/one", "depth: int = 3", "import os\nprint(os.listdir('book/results'))")
+    project.write("book/results/e1.json", "[1]")
+    notebook, values, cache = find_notebook("one", project.root), {"depth": 3}, Cache(project.root)
+    assert cache.run(notebook, values, Progress()).reads == ("book/results/",)
+    project.write("book/results/e1.json", "[2]")
+    assert cache.find(notebook, values) is not None
+    project.write("book/results/e2.json", "[1]")
+    assert cache.find(notebook, values) is None
+    assert cache.why_stale(notebook, values) == "changed: book/results/"
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("entry.json", "cut short"),
+        ("entry.json", "another value"),
+        ("notebook.ipynb", "cut short"),
+        ("notebook.verdicts/T1.json", "gone"),
+    ],
+)
+def test_a_damaged_entry_is_executed_again(project, file, damage):
+    body = """
+        import os, pathlib
+        pathlib.Path(os.environ["LAE_VERDICTS"], "T1.json").write_text("{}")
+        pathlib.Path("ran.txt").open("a").write("x")
+    """
+    project.notebook("part/one", "depth: int = 3", body)
+    notebook, values = find_notebook("one", project.root), {"depth": 3}
+    kept = Cache(project.root).run(notebook, values, Progress()).notebook.parent / file
+    if damage == "gone":
+        kept.unlink()
+    else:
+        kept.write_text(kept.read_text()[:-5] if damage == "cut short" else "[1]")
+    assert Cache(project.root).find(notebook, values) is None
+    assert Cache(project.root).why_stale(notebook, values) == "not executed with these parameters yet"
+    assert json.loads(Cache(project.root).run(notebook, values, Progress()).notebook.read_text())["cells"]
+    assert (project.root / "ran.txt").read_text() == "xx"
+    assert Cache(project.root).find(notebook, values) is not None
 
 
 def test_execution_is_kept_until_a_file_that_it_read_changes(project):

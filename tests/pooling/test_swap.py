@@ -67,7 +67,7 @@ def settle(model: nn.Module) -> None:
 
 def check_swap(model: nn.Module, image: torch.Tensor) -> None:
     """Shape kept, output changed, gradient reaches log t, and the state_dict makes the round trip."""
-    fresh = swap_global_pool(copy.deepcopy(model), SPEC)
+    fresh = swap_global_pool(copy.deepcopy(model), SPEC, check=False)
     model.eval()
     settle(model)
     with torch.no_grad():
@@ -122,6 +122,230 @@ def test_a_bad_spec_is_refused_before_the_model_is_touched():
     with pytest.raises(ValueError, match="there is no pool 'lea'"):
         swap_global_pool(model, "lea")
     assert isinstance(model.avgpool, nn.AdaptiveAvgPool2d)
+
+
+class Own(nn.Module):
+    """A small network of one's own: features, then what a subclass makes of them."""
+
+    def __init__(self, features: int = 8, **parts: nn.Module):
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8))
+        self.fc = nn.Linear(features, 5)
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+
+class InAFunction(Own):
+    def forward(self, x):
+        return self.fc(self.features(x).mean((2, 3)))
+
+
+class AfterARectifier(Own):
+    def forward(self, x):
+        z = nn.functional.relu(self.features(x), inplace=True)
+        return self.fc(z.mean((2, 3)))
+
+
+class InAModule(Own):
+    def forward(self, x):
+        return self.fc(self.pool(self.features(x)).flatten(1))
+
+
+class NormalisedPool(nn.Module):
+    def forward(self, z):
+        return nn.functional.normalize(nn.functional.relu(z).mean((2, 3)))
+
+
+class FeaturesBesideAModule(Own):
+    def forward(self, x):
+        z = self.features(x)
+        return {"logits": self.fc(self.pool(z).flatten(1)), "features": z}
+
+
+class UnderTwoNames(Own):
+    def __init__(self):
+        super().__init__(pool=nn.AdaptiveAvgPool2d(1))
+        self.head = nn.Sequential(self.pool, nn.Flatten(), self.fc)
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+class SharedRectifier(Own):
+    def forward(self, x):
+        z = self.relu(self.features(x))
+        return self.fc(self.relu(self.second(z)).mean((2, 3)))
+
+
+class MeanAndMax(Own):
+    def forward(self, x):
+        z = self.features(x)
+        return self.fc(torch.cat([z.mean((2, 3)), z.amax((2, 3))], 1))
+
+
+class MeanAndMaxModules(Own):
+    def forward(self, x):
+        z = self.features(x)
+        return self.fc(torch.cat([self.mean(z), self.max(z)], 1).flatten(1))
+
+
+class MeanAndDeviation(Own):
+    def forward(self, x):
+        z = self.features(x)
+        return self.fc(torch.cat([z.mean((2, 3)), z.std((2, 3))], 1))
+
+
+class FeaturesBeside(Own):
+    def forward(self, x):
+        z = self.features(x)
+        return self.fc(z.mean((2, 3))), z
+
+
+class DropoutBefore(Own):
+    def forward(self, x):
+        z = nn.functional.dropout(self.features(x), 0.5, self.training)
+        return self.fc(z.mean((2, 3)))
+
+
+class SharedPool(Own):
+    def forward(self, x):
+        z = self.features(x)
+        z = z * self.pool(z).sigmoid()
+        return self.fc(self.pool(z).flatten(1))
+
+
+class Sum(Own):
+    def forward(self, x):
+        return self.fc(self.features(x).sum((2, 3)))
+
+
+class NotRegistered(Own):
+    def __init__(self):
+        super().__init__(pool=nn.AdaptiveAvgPool2d(1))
+        self.steps = [self.features, self.pool, nn.Flatten(), self.fc]
+
+    def forward(self, x):
+        for step in self.steps:
+            x = step(x)
+        return x
+
+
+class PoolsAtWill(InAFunction):
+    pools = True
+
+    def forward(self, x):
+        return super().forward(x) if self.pools else self.features(x)
+
+
+class NeverTheSame(InAModule):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x) + self.calls
+
+
+def pooled_in(*layers: nn.Module) -> Callable[[], nn.Module]:
+    return lambda: InAModule(pool=nn.Sequential(*layers))
+
+
+SWAPPED = {
+    "function": InAFunction,
+    "function after a rectifier": AfterARectifier,
+    "module": lambda: InAModule(pool=nn.AdaptiveAvgPool2d(1)),
+    "rectifier in the container": pooled_in(nn.ReLU(), nn.AdaptiveAvgPool2d(1)),
+    "norm in the container": pooled_in(nn.InstanceNorm2d(8), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    "dropout in the container": pooled_in(nn.AdaptiveAvgPool2d(1), nn.Dropout(0.5)),
+    "normalise in the module": lambda: InAModule(pool=NormalisedPool()),
+    "features returned": lambda: FeaturesBesideAModule(pool=nn.AdaptiveAvgPool2d(1)),
+    "two names": UnderTwoNames,
+    "swapped before": lambda: swap_global_pool(InAFunction(), "avg"),
+}
+
+
+def outputs(model: nn.Module, image: torch.Tensor) -> list[torch.Tensor]:
+    """In both modes, each from the same state and random numbers."""
+    found = []
+    for training in (False, True):
+        torch.manual_seed(3)
+        given = copy.deepcopy(model).train(training)(image)
+        found += given.values() if isinstance(given, dict) else [given]
+    return found
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_own_network_computes_the_same_with_an_average(name):
+    torch.manual_seed(2)
+    model, image = SWAPPED[name](), torch.randn(4, 3, 24, 24)
+    before = outputs(model, image)
+    swapped = outputs(swap_global_pool(copy.deepcopy(model), "avg"), image)
+    torch.testing.assert_close(swapped, before)
+    other = outputs(swap_global_pool(model, "lae(t0=0.1, train=channel)"), image)
+    assert not torch.allclose(other[0], before[0], rtol=1e-3), "the swap had no effect"
+
+
+REFUSALS = {
+    "shared rectifier": (
+        lambda: SharedRectifier(relu=nn.ReLU(), second=nn.Conv2d(8, 8, 3)),
+        "pools what 'relu' gives, and calls that 2 times",
+    ),
+    "mean and max": (lambda: MeanAndMax(16), r"pools the same features 2 times \(avg, max\)"),
+    "mean and max, modules": (
+        lambda: MeanAndMaxModules(16, mean=nn.AdaptiveAvgPool2d(1), max=nn.AdaptiveMaxPool2d(1)),
+        "pools the same features 2 times",
+    ),
+    "catavgmax": (
+        lambda: timm.create_model("resnet18", num_classes=5, global_pool="catavgmax"),
+        "pools the same features 2 times",
+    ),
+    "mean and deviation": (lambda: MeanAndDeviation(16), "also change what goes to std"),
+    "features returned": (FeaturesBeside, "also change what goes to the model's output"),
+    "dropout before": (DropoutBefore, "computes something else in train mode"),
+    "shared pool": (lambda: SharedPool(pool=nn.AdaptiveAvgPool2d(1)), "'pool' is called 2 times"),
+    "sum": (Sum, "computes something else in eval mode"),
+    "not registered": (NotRegistered, "the same output whatever is put in place of the module 'pool'"),
+    "never the same": (lambda: NeverTheSame(pool=nn.AdaptiveAvgPool2d(1)), "another output each time.*check=False"),
+    "no values": (lambda: InAFunction().to("meta"), "device meta.*check=False"),
+    "scripted": (lambda: torch.jit.script(InAModule(pool=nn.AdaptiveAvgPool2d(1))), "is scripted"),
+    "compiled": (lambda: torch.compile(InAFunction()), "is compiled"),
+    "compiled in part": (lambda: nn.Sequential(torch.compile(InAFunction())), "is compiled"),
+    "quantised": (lambda: nn.Sequential(torch.ao.nn.quantized.dynamic.Linear(3, 3)), "is quantised"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's, at scripted and quantised modules
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_would_be_wrong_is_refused_and_left_alone(name):
+    make, reason = REFUSALS[name]
+    model = make()
+
+    def state() -> tuple:
+        hooks = [len(module._forward_hooks) for module in model.modules()]
+        return repr(model), list(model.state_dict()), hooks, [module.training for module in model.modules()]
+
+    before = state()
+    with pytest.raises(ValueError, match=reason):
+        swap_global_pool(model, SPEC)
+    assert state() == before
+
+
+def test_a_refusal_keeps_an_earlier_swap():
+    model = swap_global_pool(PoolsAtWill(), SPEC)
+    model.pools = False
+    with pytest.raises(ValueError, match="no global spatial pool"):
+        swap_global_pool(model, "max")
+    assert the_pool(model) and len(model.features._forward_hooks) == 1
+
+
+@pytest.mark.parametrize("model", ["resnet18", None, InAFunction])
+def test_what_is_no_model_is_named(model):
+    with pytest.raises(TypeError, match="model = .* is invalid; expected a torch.nn.Module"):
+        swap_global_pool(model, SPEC)
+
+
+def test_the_check_can_be_left_out():
+    model = swap_global_pool(InAFunction().to("meta"), SPEC, check=False)
+    assert the_pool(model).log_t.is_meta
 
 
 @pytest.mark.parametrize("name", ["resnet18", "convnext_atto", "regnety_002"])

@@ -52,7 +52,8 @@ def test_failures_are_listed_and_give_exit_code_1(plan, tmp_path, capsys):
     ],
 )
 def test_mistakes_give_one_line_and_exit_code_2(plan, tmp_path, capsys, extra, words):
-    assert main(["sweep", str(plan), "--store", str(tmp_path / "runs"), "--where", "inline", *extra]) == 2
+    place = [] if "--where" in extra else ["--where", "inline"]
+    assert main(["sweep", str(plan), "--store", str(tmp_path / "runs"), *place, *extra]) == 2
     error = capsys.readouterr().err
     assert words in error and "Traceback" not in error
 

@@ -4,7 +4,9 @@ import dataclasses
 import hashlib
 import io
 import json
+import os
 import shutil
+import tarfile
 import zipfile
 
 import numpy as np
@@ -142,6 +144,76 @@ def test_zipped_pictures_of_many_shapes_are_checked_and_kept(tmp_path, monkeypat
     (folder / "val.zip").write_bytes(b"another archive")
     shutil.rmtree(root)
     assert main(["data", "tiny2-8", "--from", str(tmp_path)]) == 1
+
+
+def archive(folder, name, splits):
+    """Zipped or tarred pictures by split and class, as {split: [class, …]}."""
+    folder.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((8, 8, 3), 50, np.uint8)).save(buffer, "png")
+    names = [f"set/{split}/{c}/{i}.png" for split, classes in splits.items() for i, c in enumerate(classes)]
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(folder / name, "w") as out:
+            for entry in names:
+                out.writestr(entry, buffer.getvalue())
+        return
+    with tarfile.open(folder / name, "w:gz") as out:
+        for entry in names:
+            info = tarfile.TarInfo(entry)
+            info.size = len(buffer.getvalue())
+            out.addfile(info, io.BytesIO(buffer.getvalue()))
+
+
+@pytest.mark.parametrize("form", ["zip", "tgz"])
+def test_classes_of_the_splits_must_agree(tmp_path, monkeypatch, root, capsys, form):
+    """The numbers 0 and 1 would mean cat and dog in one split, cat and eel in the other."""
+    files = {"train.zip": "", "val.zip": ""} if form == "zip" else {"tiny.tgz": ""}
+    spec = DataSet("tiny", "Tiny", 2, {"train": 2, "test": 2}, (0.5,) * 3, (0.5,) * 3, files=files)
+    monkeypatch.setitem(DATASETS, "tiny", spec)
+    for other, code in (("eel", 1), ("dog", 0)):
+        splits = {"train": ["cat", "dog"], "val": ["cat", other]}
+        if form == "zip":
+            for split, classes in splits.items():
+                archive(tmp_path / "copy", f"{split}.zip", {split: classes})
+        else:
+            archive(tmp_path / "copy", "tiny.tgz", splits)
+        assert main(["data", "tiny", "--from", str(tmp_path / "copy")]) == code
+        said = capsys.readouterr().err
+        assert ("class 'eel' is in test but not in train" in said) == (code == 1)
+    assert data.load("tiny", "test").labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("damage", ["cut short", "other bytes", "empty", "picture"])
+@pytest.mark.parametrize("form", ["zip", "tgz"])
+def test_a_damaged_archive_is_one_line(tmp_path, monkeypatch, root, capsys, form, damage):
+    files = {"train.zip": "", "val.zip": ""} if form == "zip" else {"tiny.tgz": ""}
+    spec = DataSet("tiny", "Tiny", 1, {"train": 1, "test": 1}, (0.5,) * 3, (0.5,) * 3, files=files)
+    monkeypatch.setitem(DATASETS, "tiny", spec)
+    for name in files:
+        splits = {"train": ["a"]} if form == "zip" else {"train": ["a"] * 50, "val": ["a"] * 50}
+        archive(tmp_path / "copy", name, splits)
+    whole = (tmp_path / "copy" / name).read_bytes()
+    spoilt = {"cut short": whole[: len(whole) // 2], "other bytes": b"?" * 500, "empty": b""}
+    if damage == "picture":
+        with zipfile.ZipFile(tmp_path / "copy" / name, "w") as out:
+            out.writestr("train/a/0.png", b"no picture")
+    else:
+        (tmp_path / "copy" / name).write_bytes(spoilt[damage])
+    assert main(["data", "tiny", "--from", str(tmp_path / "copy")]) == 1
+    said = capsys.readouterr().err
+    assert "Traceback" not in said and "copy in copy: " in said and len(said.splitlines()) == 2
+    assert not (root / "tiny").exists()
+
+
+def test_what_a_killed_fetch_left_is_removed(small_cifar, root):
+    folder, *_ = small_cifar
+    with fetch.scratch(root.parent, ".fetch-") as mine:
+        alive = mine.name
+    dead = alive.replace(f"-{os.getpid()}-", "-4194305-")  # beyond the largest number of a process
+    for name in (alive, dead, ".fetch-another"):
+        (root / name).mkdir(parents=True)
+    assert main(["data", "cifar10", "--from", str(folder)]) == 0
+    assert sorted(p.name for p in root.iterdir()) == sorted([".fetch-another", alive, "cifar10"])
 
 
 def test_five_folds_in_a_row_cover_the_set_once():

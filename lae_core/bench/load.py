@@ -1,0 +1,145 @@
+"""What a sweep of very many runs costs its driver, and whether it ends complete and equal when it is killed on the way.
+
+The driver, which hands out the runs and starts the workers, is a process of its own: its memory is watched, and it can be
+killed. A kill is SIGKILL to the driver, as by the system when memory runs out; the workers see it go and leave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lae_core.bench.sweep import priority, trivial
+from lae_core.runs.records import RunStore
+from lae_core.runs.sweep import sweep
+from lae_core.training.config import RunConfig
+from lae_core.training.provenance import provenance
+
+WORKERS = 2
+LOOK = 0.1  # seconds between two looks at the driver
+
+
+def drive(store: str, runs: int) -> None:
+    """The driver: `runs` runs that do nothing."""
+    report = sweep(_configs(runs), store=store, where=f"local(workers={WORKERS})", run=trivial, progress=False)
+    if report.failures:
+        raise RuntimeError(str(report))
+
+
+def _configs(runs: int) -> list[RunConfig]:
+    return [RunConfig(seed=seed) for seed in range(runs)]
+
+
+def _start(store: Path, runs: int) -> subprocess.Popen[bytes]:
+    code = f"from lae_core.bench.load import drive; drive({str(store)!r}, {runs})"
+    return subprocess.Popen([sys.executable, "-c", f"if __name__ == '__main__':\n    {code}"])
+
+
+def _recorded(store: Path) -> int:
+    """Finished runs so far; cheap enough to be asked while the sweep goes on."""
+    return sum(1 for _ in store.glob("*/record.json")) if store.is_dir() else 0
+
+
+def _watched(store: Path, runs: int) -> dict[str, Any]:
+    """A driver from start to end: its seconds, its memory when runs begin, and the most that it took."""
+    begin = time.perf_counter()
+    process = _start(store, runs)
+    driver, memory = psutil.Process(process.pid), []
+    while process.poll() is None:
+        try:
+            memory.append((_first_run_is_there(store), driver.memory_info().rss))
+        except psutil.NoSuchProcess:
+            break
+        time.sleep(LOOK)
+    seconds = time.perf_counter() - begin
+    if process.wait() != 0:
+        raise RuntimeError(f"the driver ended with exit code {process.returncode}")
+    at_work = [rss for working, rss in memory if working] or [0]
+    return {"seconds": seconds, "driver_bytes_at_first": at_work[0], "driver_bytes_at_most": max(at_work)}
+
+
+def _first_run_is_there(store: Path) -> bool:
+    return next(store.glob("*/record.json"), None) is not None
+
+
+def _disturbed(store: Path, runs: int, kills: int, seed: int) -> list[int]:
+    """A sweep whose driver is killed at `kills` random moments and started again; how many runs each kill found done."""
+    draw = random.Random(seed)
+    moments = sorted(draw.sample(range(1, runs), kills))
+    found = []
+    for moment in moments:
+        process = _start(store, runs)
+        while _recorded(store) < moment and process.poll() is None:
+            time.sleep(LOOK)
+        time.sleep(draw.random() * LOOK)
+        process.kill()
+        process.wait()
+        found.append(_recorded(store))
+    if _start(store, runs).wait() != 0:
+        raise RuntimeError("the last driver failed")
+    return found
+
+
+def _digest(store: Path, runs: int) -> str:
+    """All results in the order of their configs; a missing one is an error."""
+    records = RunStore(store).select(_configs(runs))
+    return hashlib.sha256(json.dumps([record.result for record in records]).encode()).hexdigest()
+
+
+def measure(runs: int, killed_runs: int, kills: int, seed: int = 0) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as name:
+        calm, disturbed = Path(name) / "calm", Path(name) / "disturbed"
+        first = _watched(calm, runs)
+        again = _watched(calm, runs)
+        found = _disturbed(disturbed, killed_runs, kills, seed)
+        claims = sum(1 for _ in disturbed.glob("*/claim.*"))
+        equal = _digest(disturbed, killed_runs) == _digest(calm, killed_runs)
+        return {
+            "runs": runs,
+            "workers": WORKERS,
+            "seconds": first["seconds"],
+            "overhead_seconds_per_run": first["seconds"] / runs,
+            "driver_megabytes_at_first": first["driver_bytes_at_first"] / 1e6,
+            "driver_megabytes_at_most": first["driver_bytes_at_most"] / 1e6,
+            "resume_seconds": again["seconds"],
+            "killed": {
+                "runs": killed_runs,
+                "recorded_at_each_kill": found,
+                "recorded_at_the_end": _recorded(disturbed),
+                "claims_left": claims,
+                "equal": equal,
+            },
+            "load": os.getloadavg()[0],
+            "priority": priority(),
+            "provenance": provenance(),
+        }
+
+
+def main(args: argparse.Namespace) -> int:
+    found = measure(args.runs, args.killed_runs or args.runs, args.kills)
+    print(f"{found['runs']} trivial runs on {WORKERS} workers: {found['seconds']:.0f} s, ", end="")
+    print(f"{1000 * found['overhead_seconds_per_run']:.1f} ms each; started again: {found['resume_seconds']:.1f} s")
+    print(f"the driver's memory: {found['driver_megabytes_at_first']:.0f} MB at first, ", end="")
+    print(f"{found['driver_megabytes_at_most']:.0f} MB at most")
+    killed = found["killed"]
+    print(f"killed when {killed['recorded_at_each_kill']} of {killed['runs']} runs were recorded: ", end="")
+    print(f"{killed['recorded_at_the_end']} at the end, equal: {killed['equal']}")
+    if args.json:
+        text = json.dumps(found, indent=1, sort_keys=True) + "\n"
+        if args.json == "-":
+            sys.stdout.write(text)
+        else:
+            Path(args.json).write_text(text)
+    complete = killed["recorded_at_the_end"] == killed["runs"] and killed["equal"]
+    return 0 if complete else 1
