@@ -19,9 +19,10 @@ from lae_core.runs.yaml_text import read_yaml
 
 def main(args: argparse.Namespace) -> int:
     from lae_core.training.config import RunConfig
+    from lae_core.training.recipes import recipe
 
     try:
-        configs = expand(read_plan(args.plan), RunConfig, _changes(args.set))
+        configs = expand(read_plan(args.plan), RunConfig, _changes(args.set), recipe)
         _check_where(Where.parse(args.where))
         if args.export:
             _check_export(args.export)

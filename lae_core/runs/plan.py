@@ -5,14 +5,15 @@
       pool: [avg, "lae(t0=1, train=one)"]
       seed: 0..4
 
-Every combination of a grid is a run; `0..4` counts from 0 to 4. A list of grids runs each of them.
+Every combination of a grid is a run; `0..4` counts from 0 to 4. A list of grids runs each of them. `from: ten` starts
+from the fields of a named recipe, in the base or, with a list of names, in a grid.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,8 +40,13 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     return plan
 
 
-def expand(plan: Mapping[str, Any], config_type: type[C], changes: Mapping[str, Any] | None = None) -> list[C]:
-    """All configs of a plan, each once; `changes` are laid over the base."""
+def expand(
+    plan: Mapping[str, Any],
+    config_type: type[C],
+    changes: Mapping[str, Any] | None = None,
+    recipe: Callable[[str], C] | None = None,
+) -> list[C]:
+    """All configs of a plan, each once; `changes` are laid over the base. `recipe` gives the config of a name."""
     base = dict(plan.get("base") or {}) | dict(changes or {})
     grids = plan.get("grid") or {}
     configs: dict[C, None] = {}
@@ -50,7 +56,10 @@ def expand(plan: Mapping[str, Any], config_type: type[C], changes: Mapping[str, 
         if clash := set(grid) & set(changes or {}):
             raise ValueError(f"{sorted(clash)[0]!r} is varied by the plan's grid and cannot be set as well")
         for values in itertools.product(*(_values(name, entry) for name, entry in grid.items())):
-            configs[config_type.from_dict(base | dict(zip(grid, values, strict=True)))] = None  # type: ignore[attr-defined]
+            fields = base | dict(zip(grid, values, strict=True))
+            name = fields.pop("from", None) if recipe is not None else None
+            start = recipe(name).to_dict() if recipe is not None and name is not None else {}  # type: ignore[attr-defined]
+            configs[config_type.from_dict(start | fields)] = None  # type: ignore[attr-defined]
     return list(configs)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from lae_core.runs.plan import expand, read_plan
 from lae_core.training.config import RunConfig
+from lae_core.training.recipes import recipe
 
 
 def test_every_combination_once():
@@ -20,6 +21,21 @@ def test_several_grids_overlap_and_the_base_can_be_changed():
     configs = expand(plan, RunConfig, {"epochs": 3})
     assert len(configs) == 3 and {config.epochs for config in configs} == {3}
     assert expand({}, RunConfig) == [RunConfig()]
+
+
+def test_a_plan_starts_from_named_recipes():
+    plan = {"base": {"from": "minute", "epochs": 2}, "grid": {"seed": [0, 1]}}
+    assert expand(plan, RunConfig, recipe=recipe) == [recipe("minute", epochs=2, seed=s) for s in (0, 1)]
+    several = {"grid": {"from": ["minute", "ten"], "pool": ["max"]}}
+    assert expand(several, RunConfig, recipe=recipe) == [recipe(n, pool="max") for n in ("minute", "ten")]
+    with pytest.raises(ValueError, match="recipe = 'minutes' is invalid"):
+        expand({"base": {"from": "minutes"}}, RunConfig, recipe=recipe)
+
+
+def test_the_plan_of_the_recipes_can_be_read():
+    root = Path(__file__).parents[2]
+    configs = expand(read_plan(root / "ci/plans/recipes.yml"), RunConfig, recipe=recipe)
+    assert {config.network for config in configs} == {"speed", "mxresnet", "wrn"}
 
 
 @pytest.mark.parametrize(
