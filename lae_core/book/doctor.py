@@ -67,6 +67,7 @@ def _devices() -> Iterator[Line]:
     if not torch.cuda.is_available():
         yield NOTE, "GPU", "none that torch can use: `smoke` and `cpu` need none, `paper` does"
     devices = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    yield _kernel()
     for index, name in enumerate(devices[1:]):
         about = torch.cuda.get_device_properties(index)
         yield OK, name, f"{about.name}, {about.total_memory / 2**30:.0f} GiB"
@@ -79,6 +80,14 @@ def _devices() -> Iterator[Line]:
             f"precision on {name}",
             found + (f"; not {', '.join(refused)}" if refused else ""),
         )
+
+
+def _kernel() -> Line:
+    from lae_core.pooling import cpu
+
+    if cpu.LIBRARY is not None:
+        return OK, "operator on cpu", f"fused kernel, {cpu.FILE.name}"
+    return NOTE, "operator on cpu", "plain form, several times slower: a C compiler was missing when lae was installed"
 
 
 def _works(device: str, dtype: torch.dtype) -> bool:
