@@ -27,9 +27,9 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op.add_argument(
         "--values",
         nargs="+",
-        default=["normal"],
+        default=["normal", "features"],
         choices=["normal", "features"],
-        help="what to pool: normal values (default), or such as are behind a rectifier",
+        help="what to pool: normal values, or such as are behind a rectifier (default both)",
     )
     op.add_argument("--rounds", type=int, default=15, help="interleaved rounds; the best of them counts (default 15)")
     op.add_argument("--eager", action="store_true", help="leave out compiled code, which takes minutes to compile")

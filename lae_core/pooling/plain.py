@@ -33,8 +33,8 @@ def logavgexp(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) 
     return value
 
 
-def forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-    """LAE, c and L of every row."""
+def forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """LAE, c, L and 1 / sum exp(u) of every row."""
     n, t = _count(z, mask, dims), _positive(t)
     c = reference_point(z, t, mask, dims)
     u = (_with_mask(z, mask, -math.inf) - c) / t
@@ -43,7 +43,8 @@ def forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) ->
     # mean_expm1 has lost its digits where it is close to -1; without any element it is 0
     usable = (mean_expm1 > -0.5) & (mean_exp > 0)
     log_mean = torch.where(usable, torch.log1p(mean_expm1), torch.log(mean_exp))
-    return (c + t * log_mean).to(z.dtype), c, log_mean
+    total = n * torch.where(usable, 1 + mean_expm1, mean_exp)
+    return (c + t * log_mean).to(z.dtype), c, log_mean, torch.where(total == 0, 0.0, 1 / total)
 
 
 def derivatives(
@@ -52,27 +53,35 @@ def derivatives(
     mask: Tensor | None,
     dims: tuple[int, ...],
     c: Tensor,
-    log_mean: Tensor | None = None,
+    log_mean: Tensor,
+    inverse: Tensor,
     wants_t: bool = True,
 ) -> tuple[Tensor, Tensor | None]:
-    """dLAE/dz of every element, and -dLAE/dt of every row. Without `log_mean` both can be differentiated further."""
-    z, t = _with_mask(z, mask, -math.inf), _positive(t)
-    if log_mean is None:
-        # an element at -inf would bring inf * 0 into the next derivative: c stands in for it, with no weight
-        absent = z.detach() == -math.inf
-        u = ((torch.where(absent, c, z) - c) / t).masked_fill(absent, -math.inf)
-        log_mean = logavgexp(u, torch.ones_like(t), mask, dims)
-        empty = log_mean.detach() == -math.inf
-        delta = (u.masked_fill(absent, 0.0) - log_mean.masked_fill(empty, 0.0)).masked_fill(absent, -math.inf)
-    else:
-        empty = log_mean == -math.inf
-        delta = (z - c) / t - log_mean.masked_fill(empty, 0.0)
-    n = _count(z, mask, dims)
-    weights = torch.exp(delta) / n
+    """dLAE/dz of every element, and -dLAE/dt of every row."""
+    t = _positive(t)
+    u = (_with_mask(z, mask, -math.inf) - c) / t
+    weights = torch.exp(u) * inverse
     if not wants_t:
         return weights, None
-    neg_grad_t = _sum(_with_mask(phi(delta), mask, 0.0), dims) / n
+    empty = log_mean == -math.inf
+    slopes = phi(u - log_mean.masked_fill(empty, 0.0))
+    neg_grad_t = _sum(_with_mask(slopes, mask, 0.0), dims) / _count(z, mask, dims)
     return weights, neg_grad_t.masked_fill(empty, 0.0)
+
+
+def differentiable_derivatives(
+    z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """The same by operations that can be differentiated again, with L as a function of u."""
+    z, t, n, c = _with_mask(z, mask, -math.inf), _positive(t), _count(z, mask, dims), reference_point(z, t, mask, dims)
+    # an element at -inf would bring inf * 0 into the next derivative: c stands in for it, with no weight
+    absent = z.detach() == -math.inf
+    u = ((torch.where(absent, c, z) - c) / t).masked_fill(absent, -math.inf)
+    log_mean = logavgexp(u, torch.ones_like(t), mask, dims)
+    empty = log_mean.detach() == -math.inf
+    delta = (u.masked_fill(absent, 0.0) - log_mean.masked_fill(empty, 0.0)).masked_fill(absent, -math.inf)
+    neg_grad_t = _sum(_with_mask(phi(delta), mask, 0.0), dims) / n
+    return torch.exp(delta) / n, neg_grad_t.masked_fill(empty, 0.0)
 
 
 def phi(x: Tensor) -> Tensor:
@@ -89,7 +98,7 @@ def phi(x: Tensor) -> Tensor:
 
 
 class _LogAvgExp(torch.autograd.Function):
-    """LAE, and c and L for the backward pass alone."""
+    """LAE; and c, L and 1 / sum exp(u) for the backward pass alone."""
 
     @staticmethod
     def forward(z, t, mask, dims):
@@ -98,20 +107,22 @@ class _LogAvgExp(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         z, t, mask, ctx.dims = inputs
-        _, c, log_mean = output
-        ctx.mark_non_differentiable(c, log_mean)
+        _, *kept = output
+        ctx.mark_non_differentiable(*kept)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(z, t, mask, c, log_mean)
-        ctx.save_for_forward(z, t, mask, c)
+        ctx.save_for_backward(z, t, mask, *kept)
+        ctx.save_for_forward(z, t, mask)
 
     @staticmethod
     def backward(ctx, grad, *_):
-        z, t, mask, c, log_mean = ctx.saved_tensors
+        z, t, mask, *kept = ctx.saved_tensors
         if grad is None:
             return None, None, None, None
-        again = torch.is_grad_enabled() and not torch.compiler.is_compiling()  # a second derivative is being prepared
         needs_z, needs_t = ctx.needs_input_grad[:2]
-        weights, neg_grad_t = derivatives(z, t, mask, ctx.dims, c, None if again else log_mean, needs_t)
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative is being prepared
+            weights, neg_grad_t = differentiable_derivatives(z, t, mask, ctx.dims)
+        else:
+            weights, neg_grad_t = derivatives(z, t, mask, ctx.dims, *kept, needs_t)
         grad_z = (grad * weights).to(z.dtype) if needs_z else None
         return grad_z, gradient_to_t(grad, neg_grad_t, t.shape) if needs_t else None, None, None
 
@@ -123,17 +134,16 @@ class _LogAvgExp(torch.autograd.Function):
         z = in_front(z, in_dims[0]).expand(info.batch_size, *[-1] * (z.dim() - (in_dims[0] is not None)))
         mask = None if mask is None else in_front(mask, in_dims[2])
         found = _LogAvgExpForwardMode.apply(z, in_front(t, in_dims[1]), mask, tuple(d + 1 for d in dims))
-        return found, (0, 0, 0)
+        return found, (0, 0, 0, 0)
 
 
 class _LogAvgExpForwardMode(_LogAvgExp):
     @staticmethod
     def jvp(ctx, d_z, d_t, *_):
-        z, t, mask, c = ctx.saved_tensors
-        weights, neg_grad_t = derivatives(z, t, mask, ctx.dims, c)
+        weights, neg_grad_t = differentiable_derivatives(*ctx.saved_tensors, ctx.dims)
         along_z = 0.0 if d_z is None else (weights * d_z).sum(ctx.dims, keepdim=True)
         along_t = 0.0 if d_t is None else neg_grad_t * d_t
-        return (along_z - along_t).to(z.dtype), None, None
+        return (along_z - along_t).to(ctx.saved_tensors[0].dtype), None, None, None
 
 
 def gradient_to_t(grad: Tensor, neg_grad_t: Tensor, shape: torch.Size) -> Tensor:
@@ -171,4 +181,5 @@ def _count(z: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> int | Tenso
 
 
 def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    return x.sum(dims, keepdim=True)
+    """The sum of every row. Equal terms have equal rounding errors, which add up where a CPU adds them one by one."""
+    return x.sum(dims, keepdim=True, dtype=torch.float64 if x.device.type == "cpu" else None).to(x.dtype)

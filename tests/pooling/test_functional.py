@@ -8,7 +8,6 @@ import torch
 
 from lae_core import logavgexp
 
-
 INF, NAN = math.inf, math.nan
 
 
