@@ -2,15 +2,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+KERNEL := lae_core/pooling/_kernel.so
+# Where there is a C compiler the kernel must build; elsewhere everything works without it, slower.
+export LAE_KERNEL ?= $(if $(shell command -v $${CC:-cc}),required,off)
 
 .PHONY: help env test check book lint clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 10
 
-env: $(STAMP) ## create .venv with everything that the tests and the book need
-$(STAMP): pyproject.toml constraints.txt
+env: $(STAMP) $(if $(filter required,$(LAE_KERNEL)),$(KERNEL)) ## create .venv with everything that the tests and the book need
+$(STAMP): pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	touch $@
+$(KERNEL): lae_core/pooling/kernel.c setup.py | $(STAMP)
+	$(BIN)/python setup.py --quiet build_ext --inplace --force
 	touch $@
 
 test: env ## unit and property tests, every notebook at smoke, the book in a browser (under 10 minutes)

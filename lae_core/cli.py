@@ -126,9 +126,9 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op.add_argument(
         "--values",
         nargs="+",
-        default=["normal"],
+        default=["normal", "features"],
         choices=["normal", "features"],
-        help="what to pool: normal values (default), or such as are behind a rectifier",
+        help="what to pool: normal values, or such as are behind a rectifier (default both)",
     )
     op.add_argument(
         "--rounds", type=_whole(1), default=15, help="interleaved rounds; the best of them counts (default 15)"

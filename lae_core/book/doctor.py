@@ -70,6 +70,7 @@ def _devices() -> Iterator[Line]:
         yield NOTE, "GPU", "none that torch can use: `smoke` and `cpu` need none, `paper` does"
     yield OK, "training on this CPU", _fast_precision()
     devices = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
+    yield _kernel()
     for index, name in enumerate(devices[1:]):
         about = torch.cuda.get_device_properties(index)
         yield OK, name, f"{about.name}, {about.total_memory / 2**30:.0f} GiB"
@@ -98,6 +99,14 @@ def _fast_precision() -> str:
     ratio = seconds["fp32"] / seconds["bf16"]
     speed = f"{ratio:.1f} times as fast as" if ratio >= 1 else f"{1 / ratio:.1f} times slower than"
     return f"recipes take {fast} (measured: a product in bf16 is {speed} in fp32)"
+
+
+def _kernel() -> Line:
+    from lae_core.pooling import cpu
+
+    if cpu.LIBRARY is not None:
+        return OK, "operator on cpu", f"fused kernel, {cpu.FILE.name}"
+    return NOTE, "operator on cpu", "plain form, several times slower: a C compiler was missing when lae was installed"
 
 
 def _works(device: str, dtype: torch.dtype) -> bool:

@@ -115,7 +115,7 @@ class LAEPool(GlobalPool):
 
     @property
     def temperature(self) -> Tensor:
-        return self.log_t.exp()
+        return _exp(self.log_t)
 
     def pool(self, z: Tensor) -> Tensor:
         return _lae(z, self.temperature, self.textbook)
@@ -151,12 +151,12 @@ class ContextLAEPool(GlobalPool):
 
     def temperatures(self, z: Tensor) -> Tensor:
         """(batch, channels): the temperature of each sample and channel of z, (batch, channels, positions)."""
-        return torch.exp(_linear(_statistics(z), self.weight, self.log_t))
+        return _exp(_linear(_statistics(z), self.weight, self.log_t))
 
     @property
     def temperature(self) -> Tensor:
         """The temperature of an input whose statistics are all zero."""
-        return self.log_t.exp()
+        return _exp(self.log_t)
 
     def pool(self, z: Tensor) -> Tensor:
         return _lae(z, self.temperatures(z), self.textbook)
@@ -242,6 +242,11 @@ class GeMPool(GlobalPool):
 
     def describe(self) -> str:
         return f"p={self.log_p.detach().exp():.4g}"
+
+
+def _exp(x: Tensor) -> Tensor:
+    """exp(x), of a half type in float32, where it does not overflow."""
+    return x.to(torch.promote_types(x.dtype, torch.float32)).exp()
 
 
 def _lae(z: Tensor, t: Tensor, textbook: bool) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lae_core import cli
 from lae_core.book import doctor
+from lae_core.pooling import cpu
 
 
 def report(monkeypatch, capsys, tmp_path) -> tuple[int, dict[str, tuple[str, str]]]:
@@ -35,6 +36,14 @@ def test_damaged_data_and_a_wrong_browser_fail_it(monkeypatch, capsys, tmp_path)
     assert code == 1
     assert found["data cifar10"][0] == "!!" and "is damaged" in found["data cifar10"][1]
     assert found["browser"][0] == "!!" and "no-such-browser" in found["browser"][1]
+
+
+def test_it_says_which_form_of_the_operator_is_used(monkeypatch):
+    monkeypatch.setattr(cpu, "LIBRARY", object())
+    assert doctor._kernel()[::2] == ("ok", "fused kernel, " + cpu.FILE.name)
+    monkeypatch.setattr(cpu, "LIBRARY", None)
+    mark, _, found = doctor._kernel()
+    assert mark == "--" and "plain form" in found and "C compiler" in found
 
 
 def test_precision_that_does_not_compute_is_named(monkeypatch):

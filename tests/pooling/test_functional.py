@@ -2,14 +2,11 @@
 
 import copy
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
-from torch._inductor import inductor_prims
 
 from lae_core import logavgexp
-from lae_core.pooling import compiled
 
 INF, NAN = math.inf, math.nan
 
@@ -239,16 +236,6 @@ def test_gradients_to_t_when_compiled(t_shape, layout):
     )
     assert expected.isfinite().all()
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("fused", [True, False])
-def test_the_exponential_of_compiled_code_with_and_without_a_fused_multiply_add(fused, monkeypatch):
-    monkeypatch.setattr(torch, "ops", SimpleNamespace(prims=inductor_prims if fused else None))
-    v = torch.linspace(0, 100, 10_001)
-    eps = torch.finfo(v.dtype).eps
-    for whole in (True, False):
-        torch.testing.assert_close(compiled.exp(v, whole), torch.exp2(-v), rtol=2 * eps, atol=0)
-        torch.testing.assert_close(sum(compiled.exp_terms(v, whole)), torch.exp2(-v), rtol=2 * eps, atol=0)
 
 
 def test_vmap_and_grad_transforms():

@@ -1,0 +1,2 @@
+def accepts(z):
+    return False

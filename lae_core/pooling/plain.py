@@ -1,0 +1,185 @@
+"""LogAvgExp in torch operations: the reference for the fused kernels, and the form for everything they do not do.
+
+For a row z of n values, with the reference point c and u = (z - c) / t:
+
+    LAE(z; t)    =  t log mean exp(z / t)  =  c + t L
+    L            =  log mean exp(u)  =  log1p(mean expm1(u))
+    dLAE / dz_i  =  exp(u_i - L) / n
+    dLAE / dt    =  -mean phi(u - L)
+    phi(x)       =  x exp(x) - expm1(x)  >=  0
+
+Every c gives the same numbers. Here it is the mean of the row, where rounding errors are smallest; or the maximum, if that
+is so far above the mean that exp(u) might overflow. The textbook form t (logsumexp(z / t) - log n) is off by t times the
+rounding error, and its gradient to t is a difference of nearly equal numbers; here that is a sum of terms of one sign.
+
+Shapes: z of any shape; t, and everything that is one number per row, with size 1 along the pooled dimensions `dims`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+NEAR = 4.0  # the mean is the reference point of a row if the maximum is less than this many t above it
+
+
+def logavgexp(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> Tensor:
+    """LAE of every row. Elements where the mask is False count neither in the sum nor in n."""
+    # the compiler does not take a function with a rule for forward-mode derivatives
+    function = _LogAvgExp if torch.compiler.is_compiling() else _LogAvgExpForwardMode
+    value: Tensor = function.apply(z, t, mask, dims)[0]
+    return value
+
+
+def forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """LAE, c, L and 1 / sum exp(u) of every row."""
+    n, t = _count(z, mask, dims), _positive(t)
+    c = reference_point(z, t, mask, dims)
+    u = (_with_mask(z, mask, -math.inf) - c) / t
+    mean_expm1 = _sum(_with_mask(torch.expm1(u), mask, 0.0), dims) / n
+    mean_exp = _sum(torch.exp(u), dims) / n
+    # mean_expm1 has lost its digits where it is close to -1; without any element it is 0
+    usable = (mean_expm1 > -0.5) & (mean_exp > 0)
+    log_mean = torch.where(usable, torch.log1p(mean_expm1), torch.log(mean_exp))
+    total = n * torch.where(usable, 1 + mean_expm1, mean_exp)
+    return (c + t * log_mean).to(z.dtype), c, log_mean, torch.where(total == 0, 0.0, 1 / total)
+
+
+def derivatives(
+    z: Tensor,
+    t: Tensor,
+    mask: Tensor | None,
+    dims: tuple[int, ...],
+    c: Tensor,
+    log_mean: Tensor,
+    inverse: Tensor,
+    wants_t: bool = True,
+) -> tuple[Tensor, Tensor | None]:
+    """dLAE/dz of every element, and -dLAE/dt of every row."""
+    t = _positive(t)
+    u = (_with_mask(z, mask, -math.inf) - c) / t
+    weights = torch.exp(u) * inverse
+    if not wants_t:
+        return weights, None
+    empty = log_mean == -math.inf
+    slopes = phi(u - log_mean.masked_fill(empty, 0.0))
+    neg_grad_t = _sum(_with_mask(slopes, mask, 0.0), dims) / _count(z, mask, dims)
+    return weights, neg_grad_t.masked_fill(empty, 0.0)
+
+
+def differentiable_derivatives(
+    z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """The same by operations that can be differentiated again, with L as a function of u."""
+    z, t, n, c = _with_mask(z, mask, -math.inf), _positive(t), _count(z, mask, dims), reference_point(z, t, mask, dims)
+    # an element at -inf would bring inf * 0 into the next derivative: c stands in for it, with no weight
+    absent = z.detach() == -math.inf
+    u = ((torch.where(absent, c, z) - c) / t).masked_fill(absent, -math.inf)
+    log_mean = logavgexp(u, torch.ones_like(t), mask, dims)
+    empty = log_mean.detach() == -math.inf
+    delta = (u.masked_fill(absent, 0.0) - log_mean.masked_fill(empty, 0.0)).masked_fill(absent, -math.inf)
+    neg_grad_t = _sum(_with_mask(phi(delta), mask, 0.0), dims) / n
+    return torch.exp(delta) / n, neg_grad_t.masked_fill(empty, 0.0)
+
+
+def phi(x: Tensor) -> Tensor:
+    """x exp(x) - expm1(x); where |x| < 1/2 by its power series, the sum of (k - 1) x^k / k! from k = 2."""
+    near = x.abs() < 0.5
+    small = torch.where(near, x, 0.0)
+    *others, last = [(k - 1) / math.factorial(k) for k in range(2, 18 if x.dtype == torch.float64 else 10)]
+    series = small * last
+    for coefficient in reversed(others[1:]):
+        series = (series + coefficient) * small
+    series = (series + others[0]) * small.square()
+    x = x.masked_fill(x == -math.inf, -1e4)  # where phi is 1
+    return torch.where(near, series, (x - 1) * torch.exp(x) + 1)
+
+
+class _LogAvgExp(torch.autograd.Function):
+    """LAE; and c, L and 1 / sum exp(u) for the backward pass alone."""
+
+    @staticmethod
+    def forward(z, t, mask, dims):
+        return forward(z, t, mask, dims)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        z, t, mask, ctx.dims = inputs
+        _, *kept = output
+        ctx.mark_non_differentiable(*kept)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(z, t, mask, *kept)
+        ctx.save_for_forward(z, t, mask)
+
+    @staticmethod
+    def backward(ctx, grad, *_):
+        z, t, mask, *kept = ctx.saved_tensors
+        if grad is None:
+            return None, None, None, None
+        needs_z, needs_t = ctx.needs_input_grad[:2]
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative is being prepared
+            weights, neg_grad_t = differentiable_derivatives(z, t, mask, ctx.dims)
+        else:
+            weights, neg_grad_t = derivatives(z, t, mask, ctx.dims, *kept, needs_t)
+        grad_z = (grad * weights).to(z.dtype) if needs_z else None
+        return grad_z, gradient_to_t(grad, neg_grad_t, t.shape) if needs_t else None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, z, t, mask, dims):
+        def in_front(x: Tensor, batch_dim: int | None) -> Tensor:
+            return x.unsqueeze(0) if batch_dim is None else x.movedim(batch_dim, 0)
+
+        z = in_front(z, in_dims[0]).expand(info.batch_size, *[-1] * (z.dim() - (in_dims[0] is not None)))
+        mask = None if mask is None else in_front(mask, in_dims[2])
+        found = _LogAvgExpForwardMode.apply(z, in_front(t, in_dims[1]), mask, tuple(d + 1 for d in dims))
+        return found, (0, 0, 0, 0)
+
+
+class _LogAvgExpForwardMode(_LogAvgExp):
+    @staticmethod
+    def jvp(ctx, d_z, d_t, *_):
+        weights, neg_grad_t = differentiable_derivatives(*ctx.saved_tensors, ctx.dims)
+        along_z = 0.0 if d_z is None else (weights * d_z).sum(ctx.dims, keepdim=True)
+        along_t = 0.0 if d_t is None else neg_grad_t * d_t
+        return (along_z - along_t).to(ctx.saved_tensors[0].dtype), None, None, None
+
+
+def gradient_to_t(grad: Tensor, neg_grad_t: Tensor, shape: torch.Size) -> Tensor:
+    """The gradient to t, given that to the value of each row."""
+    # 0 where that is 0 times inf or nan: a row without a gradient does not touch the others
+    return torch.where(grad == 0, 0.0, -grad * neg_grad_t).sum_to_size(shape)
+
+
+def reference_point(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> Tensor:
+    """c of every row; finite, as otherwise every difference to it were nan."""
+    z, t = z.detach(), t.detach()
+    top = _with_mask(z, mask, -math.inf).amax(dims, keepdim=True).to(t.dtype)
+    if mask is None:
+        mean = z.mean(dims, keepdim=True).to(t.dtype)
+    else:
+        mean = _with_mask(z, mask, 0.0).sum(dims, keepdim=True, dtype=t.dtype) / _count(z, mask, dims)
+    gap = top - mean
+    c = torch.where((gap >= 0) & (gap < NEAR * t), mean, top)
+    return c.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _positive(t: Tensor) -> Tensor:
+    """t, and nan where it is not positive; a finite one, so that t L is not inf times 0."""
+    return torch.where(t > 0, t, math.nan).clamp(max=torch.finfo(t.dtype).max)
+
+
+def _with_mask(x: Tensor, mask: Tensor | None, absent: float) -> Tensor:
+    return x if mask is None else x.masked_fill(~mask, absent)
+
+
+def _count(z: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> int | Tensor:
+    if mask is None:
+        return math.prod([z.shape[d] for d in dims])
+    return mask.expand(z.shape).sum(dims, keepdim=True).clamp(min=1)
+
+
+def _sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """The sum of every row. Equal terms have equal rounding errors, which add up where a CPU adds them one by one."""
+    return x.sum(dims, keepdim=True, dtype=torch.float64 if x.device.type == "cpu" else None).to(x.dtype)
