@@ -18,7 +18,7 @@ from typing import Any
 
 
 class _Once(argparse.Action):
-    """Keeps a value, and refuses a second one: argparse itself would pass over the first in silence."""
+    """Keeps a value. A second one is refused, where argparse would pass over the first in silence, and so is an empty one."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
@@ -26,6 +26,8 @@ class _Once(argparse.Action):
         given = namespace.__dict__.setdefault("_given", set())
         if option_string and self.dest in given:
             raise argparse.ArgumentError(self, f"is given twice, at last as {values!r}; expected once")
+        if option_string and values == "":
+            raise argparse.ArgumentError(self, "'' is invalid; expected a value")
         given.add(self.dest)
         setattr(namespace, self.dest, values)
 

@@ -103,7 +103,7 @@ def measure(runs: int, killed_runs: int, kills: int, seed: int = 0) -> dict[str,
         first = _watched(calm, runs)
         again = _watched(calm, runs)
         found = _disturbed(disturbed, killed_runs, kills, seed)
-        claims = sum(1 for _ in disturbed.glob("*/claim.*"))
+        left = sum(1 for path in disturbed.glob("*/*") if path.name != "record.json")
         equal = _digest(disturbed, killed_runs) == _digest(calm, killed_runs)
         return {
             "runs": runs,
@@ -117,7 +117,7 @@ def measure(runs: int, killed_runs: int, kills: int, seed: int = 0) -> dict[str,
                 "runs": killed_runs,
                 "recorded_at_each_kill": found,
                 "recorded_at_the_end": _recorded(disturbed),
-                "claims_left": claims,
+                "claims_left": left,
                 "equal": equal,
             },
             "load": os.getloadavg()[0],

@@ -35,10 +35,11 @@ from lae_core.book.imports import imports
 from lae_core.book.notebooks import Notebook
 from lae_core.book.outputs import verdicts_beside
 from lae_core.book.progress import Progress
-from lae_core.training.scratch import scratch
+from lae_core.training.scratch import remove_abandoned, scratch
 
 PACKAGE = Path(lae_core.__file__).resolve().parent
 KEPT = 6  # executions of one notebook: a few profiles, and what they were before the last edit
+_NEW = ".new-"  # executions that are not finished
 _FORMAT = "3"  # raise when execute.py changes what an executed notebook looks like
 
 
@@ -73,7 +74,7 @@ class Cache:
                 return found
             # Taken before the kernel starts: an edit made while it runs must count as a change.
             static = self.static_parts(notebook, values)
-            with scratch(home, ".new-") as new:
+            with scratch(home, _NEW) as new:
                 done = execute(notebook, values, new / "notebook.ipynb", progress)
                 entry = {"static": static, "reads": self._digests(done.reads)}
                 name = _sha(json.dumps(entry, sort_keys=True))[:16]
@@ -83,6 +84,10 @@ class Cache:
                 new.replace(home / name)
         self._prune(home)
         return self._executed(notebook, name, done.reads)
+
+    def tidy(self, notebook: Notebook) -> None:
+        """Remove what a killed execution left half done."""
+        remove_abandoned(self.directory / notebook.name, _NEW)
 
     def why_stale(self, notebook: Notebook, values: dict[str, Any]) -> str:
         """In a few words, what has changed since the newest kept execution with the same parameters."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from lae_core.book.cache import KEPT, Cache
 from lae_core.book.notebooks import Notebook, find_notebook
 from lae_core.book.progress import Progress
+from lae_core.training.scratch import scratch
 
 READS_RESULT = """
 import pathlib
@@ -173,6 +175,17 @@ def test_two_processes_share_one_execution(project):
         first, second = pool.map(_run, [str(project.root)] * 2)
     assert first == second
     assert (project.root / "ran.txt").read_text() == "x"
+
+
+def test_what_a_killed_execution_left_is_removed(project):
+    project.notebook("part/one", "depth: int = 3")
+    home = project.root / "_build" / "executed" / "part" / "one"
+    home.mkdir(parents=True)
+    with scratch(home, ".new-") as mine:
+        dead = home / mine.name.replace(f"-{os.getpid()}-", "-4194305-")  # beyond the largest number of a process
+        (dead / "deep").mkdir(parents=True)
+        Cache(project.root).tidy(find_notebook("one", project.root))
+        assert mine.is_dir() and not dead.exists()
 
 
 def test_old_executions_are_forgotten(project):
