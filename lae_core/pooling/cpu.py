@@ -94,6 +94,8 @@ def rows_in_memory(z: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, int, int, 
     """z, a copy if need be, and the sizes (outer, n, inner) as which it lies in memory, with the rows along n."""
     kept = [d for d in range(z.dim()) if d not in dims]
     n = math.prod([z.shape[d] for d in dims])
+    if dims[0] == len(kept) and z.is_contiguous():  # the usual case, without the time that views take
+        return z, math.prod(z.shape[: dims[0]]), n, 1
     for split in range(len(kept), -1, -1):
         if z.permute(*kept[:split], *dims, *kept[split:]).is_contiguous():
             inner = math.prod([z.shape[d] for d in kept[split:]])
