@@ -203,7 +203,7 @@ def _in_print(numbers: dict) -> list[str]:
     return [
         f"- In the paper's printed tables LAE pools are significantly better than average pooling in {number['higher']} of "
         f"{number['comparisons']} comparisons and worse in {number['lower']}; {number['same']} are the same, and "
-        f"{number['undecided']} show no difference either way ({_link('C3')}).",
+        f"{number['undecided']} are undecided ({_link('C3')}).",
         f"- The setting that wins most often there is `{strongest}`: better in {best['higher']} of {total} comparisons, "
         f"worse in {best['lower']}. A difference that was not found is no proof that there is none.",
     ]
