@@ -152,18 +152,29 @@ def verdict_badge(entry: Entry) -> str:
 def _evidence(entry: Entry, titles: dict[str, str], hours: dict[str, float]) -> str:
     parts = [_found(entry, titles)]
     if entry.open_at_paper_scale:
-        parts.append(f"At the paper's scale: `{entry.claim.command}`{_cost(hours.get(entry.claim.notebook))}.")
+        parts.append(
+            f"At the paper's scale: `{entry.claim.command}`{_cost(hours.get(entry.claim.also or entry.claim.notebook))}."
+        )
     return " ".join(parts)
 
 
 def _found(entry: Entry, titles: dict[str, str]) -> str:
     if entry.verdict is None:
         return f"Missing: {entry.missing}."
-    return f"{true_minus(' '.join(_reasons(entry.verdict)))} {_see(entry, entry.verdict, titles)}"
+    return f"{true_minus(' '.join(_reasons(entry.verdict)))}{_beside(entry)} {_see(entry, entry.verdict, titles)}"
+
+
+def _beside(entry: Entry) -> str:
+    """What the other of two notebooks found, in a few words."""
+    if entry.beside is None:
+        return ""
+    where = "From the paper's own tables" if entry.beside.scale == "printed" else "From our runs"
+    return f" {where}: {entry.beside.verdict}."
 
 
 def _see(entry: Entry, verdict: Verdict, titles: dict[str, str]) -> str:
-    link = f"[{titles[entry.claim.notebook]}](/notebooks/{entry.claim.notebook}.ipynb)"
+    notebook = entry.source or entry.claim.notebook
+    link = f"[{titles[notebook]}](/notebooks/{notebook}.ipynb)"
     figure = f", {{numref}}`{verdict.figure}`" if verdict.figure else ""
     return f"See {link}{figure}."
 

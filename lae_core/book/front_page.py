@@ -125,7 +125,8 @@ def glance(entries: list[Entry]) -> str:
 def answer(entries: list[Entry]) -> str:
     """The answer to "should I use it, and how?", as far as the verdicts go."""
     found = {entry.claim.id: entry for entry in entries}
-    printed = found["C3"].verdict if "C3" in found else None
+    both = (found["C3"].verdict, found["C3"].beside) if "C3" in found else ()
+    printed = next((verdict for verdict in both if verdict and verdict.scale == "printed"), None)
     if printed is None:
         return f"{NO_ADVICE}\n"
     ours = [found[name] for name in COMPARISONS if name in found]
@@ -162,10 +163,8 @@ def answer(entries: list[Entry]) -> str:
 
 
 def counts_as_advice(entry: Entry) -> bool:
-    """Whether runs of networks that work decided the claim, one way or the other."""
-    verdict = entry.verdict
-    decided = verdict is not None and verdict.verdict in ("reproduced", "partly", "contradicted")
-    return bool(verdict is not None and decided and verdict.scale in ("cpu", "paper") and verdict.regime)
+    """Whether runs of networks that work decided the claim."""
+    return entry.verdict is not None and entry.verdict.by_runs
 
 
 def says(advice: Advice, entry: Entry) -> str | None:
@@ -204,7 +203,7 @@ def _in_print(numbers: dict) -> list[str]:
     return [
         f"- In the paper's printed tables LAE pools are significantly better than average pooling in {number['higher']} of "
         f"{number['comparisons']} comparisons and worse in {number['lower']}; {number['same']} are the same, and "
-        f"{number['undecided']} show no difference either way ({_link('C3')}).",
+        f"{number['undecided']} are undecided ({_link('C3')}).",
         f"- The setting that wins most often there is `{strongest}`: better in {best['higher']} of {total} comparisons, "
         f"worse in {best['lower']}. A difference that was not found is no proof that there is none.",
     ]

@@ -25,6 +25,7 @@ class Claim:
     claim: str
     place: str
     notebook: str
+    also: str = ""
 
     @property
     def kind(self) -> str:
@@ -33,20 +34,20 @@ class Claim:
     @property
     def needs_training(self) -> bool:
         """Only runs can decide it, so that the paper's own scale needs GPUs."""
-        return self.notebook.startswith("experiments/")
+        return (self.also or self.notebook).startswith("experiments/")
 
     @property
     def command(self) -> str:
         """What decides it at the paper's scale."""
-        return f"lae run {self.notebook.rpartition('/')[2]} --profile paper"
+        return f"lae run {(self.also or self.notebook).rpartition('/')[2]} --profile paper"
 
 
 def load_claims(path: Path) -> list[Claim]:
     """The claims in their order. Unknown keys, ids that are none, and repeated ids are errors."""
     claims = []
     for number, item in enumerate(yaml.safe_load(path.read_text(encoding="utf-8")), start=1):
-        expected = set(Claim.__dataclass_fields__)
-        if not isinstance(item, dict) or set(item) != expected:
+        expected = set(Claim.__dataclass_fields__) - {"also"}
+        if not isinstance(item, dict) or set(item) - {"also"} != expected:
             raise LedgerError(f"{path.name}, entry {number}: expected the keys {sorted(expected)}, got {item!r}")
         if empty := [key for key, value in item.items() if not (isinstance(value, str) and value.strip())]:
             raise LedgerError(f"{path.name}, entry {number}: {empty[0]}={item[empty[0]]!r} is not a text")

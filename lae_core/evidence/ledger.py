@@ -24,6 +24,8 @@ class Entry:
     claim: Claim
     verdict: Verdict | None
     missing: str = ""
+    beside: Verdict | None = None  # what the other of two notebooks found
+    source: str = ""  # the notebook that wrote `verdict`
 
     @property
     def state(self) -> str:
@@ -48,7 +50,7 @@ def join(claims: Iterable[Claim], verdicts: Mapping[str, Mapping[str, Verdict]],
                 raise LedgerError(
                     f"notebooks/{notebook}.md records a verdict on {name!r}, which is not in book/claims.yml"
                 )
-            if listed[name].notebook != notebook:
+            if notebook not in (listed[name].notebook, listed[name].also):
                 raise LedgerError(
                     f"notebooks/{notebook}.md records a verdict on {name!r}, which book/claims.yml leaves to "
                     f"notebooks/{listed[name].notebook}.md"
@@ -58,7 +60,7 @@ def join(claims: Iterable[Claim], verdicts: Mapping[str, Mapping[str, Verdict]],
         if claim.notebook in verdicts:
             if claim.id not in verdicts[claim.notebook]:
                 raise LedgerError(f"notebooks/{claim.notebook}.md was executed but records no verdict on {claim.id!r}")
-            entries.append(Entry(claim, verdicts[claim.notebook][claim.id]))
+            entries.append(_weighed(claim, verdicts))
         elif (notebooks / f"{claim.notebook}.md").is_file():
             entries.append(Entry(claim, None, f"notebooks/{claim.notebook}.md has not been run for this book"))
         elif claim.needs_training:
@@ -68,6 +70,14 @@ def join(claims: Iterable[Claim], verdicts: Mapping[str, Mapping[str, Verdict]],
         else:
             entries.append(Entry(claim, None, f"notebooks/{claim.notebook}.md is not written yet"))
     return entries
+
+
+def _weighed(claim: Claim, verdicts: Mapping[str, Mapping[str, Verdict]]) -> Entry:
+    """Where runs of networks that work decided a claim they come first; else what its own notebook found."""
+    own, other = verdicts[claim.notebook][claim.id], verdicts.get(claim.also, {}).get(claim.id)
+    if other is not None and other.by_runs:
+        return Entry(claim, other, beside=own, source=claim.also)
+    return Entry(claim, own, beside=other, source=claim.notebook)
 
 
 def counts(entries: Iterable[Entry]) -> dict[str, int]:

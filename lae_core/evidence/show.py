@@ -33,6 +33,11 @@ def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: i
     return _table(table, "lae-table lae-figures", digits)
 
 
+def show_text(frame: pd.DataFrame) -> HTML:
+    """A frame of words as a table: its cells break into lines, where those of `show` scroll."""
+    return _table(frame, "lae-table")
+
+
 def ruling(*verdicts: Verdict) -> Markdown:
     """Verdicts just recorded: the word, on what it rests, the evidence, the regime and the rule."""
     return Markdown("\n\n".join(map(_ruling, verdicts)))
@@ -50,7 +55,7 @@ def in_short(verdicts: Sequence[Verdict]) -> HTML:
     """All verdicts of a notebook, for its summary: what the paper claims and what came out; the evidence stands above."""
     words = {claim.id: claim.claim for claim in load_claims(CLAIMS)} if CLAIMS.is_file() else {}
     rows = [{"claim": v.claim, "what it says": words.get(v.claim, "–"), "verdict": v.verdict} for v in verdicts]
-    return _table(pd.DataFrame(rows), "lae-table")
+    return show_text(pd.DataFrame(rows))
 
 
 def price(bill: pd.DataFrame) -> Markdown:

@@ -57,7 +57,7 @@ def ruled(code: str) -> set[str]:
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_a_notebook_decides_just_the_claims_that_are_its_own(notebook):
-    assert recorded(NOTEBOOKS[notebook]) == {claim.id for claim in CLAIMS if claim.notebook == notebook}
+    assert recorded(NOTEBOOKS[notebook]) == {claim.id for claim in CLAIMS if notebook in (claim.notebook, claim.also)}
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
@@ -121,6 +121,28 @@ def test_a_smaller_scale_leaves_the_paper_s_own_open(two):
     assert not join(claims, full, notebooks)[1].open_at_paper_scale
     weak = {"experiments/two": {"C1": Verdict("C1", "not testable here", "Found.", "paper")}}
     assert join(claims, weak, notebooks)[1].open_at_paper_scale
+
+
+def test_runs_that_count_come_before_print_and_weak_ones_after(two):
+    claims, notebooks = two
+    twice = [Claim("T1", "One.", "§2", "part/one", "experiments/two")]
+    regime = ("average pooling 91 %",)
+
+    def joined(word: str, regime: tuple[str, ...] = regime):
+        runs = Verdict("T1", word, "Ran.", "cpu", regime=regime)
+        return join(twice, {"part/one": {"T1": some("T1")}, "experiments/two": {"T1": runs}}, notebooks)[0]
+
+    for word in ("reproduced", "partly", "contradicted"):
+        assert (joined(word).state, joined(word).source, joined(word).beside.scale) == (
+            word,
+            "experiments/two",
+            "printed",
+        )
+        assert joined(word, ()).state == "consistent with print"  # without a regime nobody can tell
+    for word in ("open", "not testable here"):
+        found = joined(word)
+        assert (found.state, found.source, found.beside.verdict) == ("consistent with print", "part/one", word)
+    assert joined("open").open_at_paper_scale and twice[0].command == "lae run two --profile paper"
 
 
 def test_hours_belong_to_the_notebook_of_the_experiment():
