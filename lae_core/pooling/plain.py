@@ -54,25 +54,23 @@ def derivatives(
     dims: tuple[int, ...],
     c: Tensor,
     log_mean: Tensor,
-    inverse: Tensor,
-    wants_t: bool = True,
+    wants_t: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """dLAE/dz of every element, and -dLAE/dt of every row."""
+    """exp(u) of every element, which times `inverse` is dLAE/dz, and -dLAE/dt of every row."""
     t = _positive(t)
     u = (_with_mask(z, mask, -math.inf) - c) / t
-    weights = torch.exp(u) * inverse
     if not wants_t:
-        return weights, None
+        return torch.exp(u), None
     empty = log_mean == -math.inf
     slopes = phi(u - log_mean.masked_fill(empty, 0.0))
     neg_grad_t = _sum(_with_mask(slopes, mask, 0.0), dims) / _count(z, mask, dims)
-    return weights, neg_grad_t.masked_fill(empty, 0.0)
+    return torch.exp(u), neg_grad_t.masked_fill(empty, 0.0)
 
 
 def differentiable_derivatives(
     z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
-    """The same by operations that can be differentiated again, with L as a function of u."""
+    """dLAE/dz of every element and -dLAE/dt of every row, by operations that can be differentiated again."""
     z, t, n, c = _with_mask(z, mask, -math.inf), _positive(t), _count(z, mask, dims), reference_point(z, t, mask, dims)
     # an element at -inf would bring inf * 0 into the next derivative: c stands in for it, with no weight
     absent = z.detach() == -math.inf
@@ -86,15 +84,15 @@ def differentiable_derivatives(
 
 def phi(x: Tensor) -> Tensor:
     """x exp(x) - expm1(x); where |x| < 1/2 by its power series, the sum of (k - 1) x^k / k! from k = 2."""
-    near = x.abs() < 0.5
-    small = torch.where(near, x, 0.0)
-    *others, last = [(k - 1) / math.factorial(k) for k in range(2, 18 if x.dtype == torch.float64 else 10)]
-    series = small * last
-    for coefficient in reversed(others[1:]):
-        series = (series + coefficient) * small
-    series = (series + others[0]) * small.square()
-    x = x.masked_fill(x == -math.inf, -1e4)  # where phi is 1
-    return torch.where(near, series, (x - 1) * torch.exp(x) + 1)
+    x = x.clamp(min=-100.0)  # where phi is 1
+    coefficients = [(k - 1) / math.factorial(k) for k in range(2, 18 if x.dtype == torch.float64 else 10)]
+    series = torch.add(x.new_full((), coefficients[-2]), x, alpha=coefficients[-1])
+    for coefficient in reversed(coefficients[:-2]):
+        series = torch.addcmul(
+            x.new_full((), coefficient), series, x
+        )  # one operation, where a product and a sum are two
+    far = torch.addcmul(x.new_full((), 1.0), x - 1, torch.exp(x))
+    return torch.where(x.abs() < 0.5, series * x.square(), far)
 
 
 class _LogAvgExp(torch.autograd.Function):
@@ -115,15 +113,17 @@ class _LogAvgExp(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad, *_):
-        z, t, mask, *kept = ctx.saved_tensors
+        z, t, mask, c, log_mean, inverse = ctx.saved_tensors
         if grad is None:
             return None, None, None, None
         needs_z, needs_t = ctx.needs_input_grad[:2]
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative is being prepared
             weights, neg_grad_t = differentiable_derivatives(z, t, mask, ctx.dims)
+            grad_z = grad * weights
         else:
-            weights, neg_grad_t = derivatives(z, t, mask, ctx.dims, *kept, needs_t)
-        grad_z = (grad * weights).to(z.dtype) if needs_z else None
+            exp_u, neg_grad_t = derivatives(z, t, mask, ctx.dims, c, log_mean, needs_t)
+            grad_z = (grad * inverse) * exp_u
+        grad_z = grad_z.to(z.dtype) if needs_z else None
         return grad_z, gradient_to_t(grad, neg_grad_t, t.shape) if needs_t else None, None, None
 
     @staticmethod
