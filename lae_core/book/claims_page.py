@@ -24,6 +24,8 @@ from lae_core.evidence.verdicts import Costs, Verdict, read_costs, read_verdicts
 if TYPE_CHECKING:
     from lae_core.book.stage import Stage
 
+RULES = "experiments/rules"  # the notebook with the table of rules
+
 MEANINGS = {
     "proved": "shown by computer algebra, for every size it can be",
     "reproduced": "runs of ours say the same, in networks that work",
@@ -44,7 +46,7 @@ A verdict rests on one of these: *symbolic* (algebra), *printed* (the paper's ow
 *cpu* (our runs, smaller than the paper's), *paper* (the printed protocol in every field, and as many runs). Which of them
 is read off the configs of the runs. A verdict on training states its regime: the accuracy of average pooling in these
 runs, beside ridge regression on raw pixels. A claim about training stays open at the paper's scale until it has been
-run there. The command that would do so stands beside it. {numref}`tab-rules` has the rule of every claim.
+run there. The command that would do so stands beside it.
 
 {numref}`tab-verdicts` counts the verdicts, and {numref}`tab-claims` has every claim with the place where the paper makes
 it. Text that is *dropped* or *commented* is in the paper's source and not in print. The first letter of an id is the
@@ -101,6 +103,8 @@ def note(entry: Entry, titles: dict[str, str]) -> str:
 def page(entries: list[Entry], titles: dict[str, str], bills: dict[str, Costs] | None = None) -> str:
     """The Claims page in MyST. `titles` are those of the book's notebooks, `bills` the costs that one of them found."""
     lines, hours = [_HEAD], {}
+    if RULES in titles:
+        lines.append("{numref}`tab-rules` has the rule of every claim, as it stood before the runs.\n")
     for notebook, costs in (bills or {}).items():
         link = f"[{titles[notebook]}](../notebooks/{notebook}.ipynb)"
         lines.append(f"GPU-hours are estimates for one {costs.card}, computed on {link}.\n")
