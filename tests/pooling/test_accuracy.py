@@ -2,7 +2,7 @@
 
 The bounds hold for t from 1e-3 to 1e6 (as far as the dtype holds t), n from 1 to 100,000, values of scale 1e-2 to 1e3 with
 offsets up to 1e3, on each way through the code: the fused kernel, the plain form, and compiled code, which calls the kernel.
-TABLE
+`test_error_over_the_full_grid` prints the worst errors that it finds.
 """
 
 import functools
