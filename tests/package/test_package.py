@@ -67,6 +67,7 @@ def test_every_import_of_a_room_is_declared_by_its_extra(room):
     # Parts of a declared package that come under a name of their own.
     may |= {"matplotlib-inline"} if "ipython" in may else set()
     may |= {"cycler"} if "matplotlib" in may else set()
+    may |= {"triton"} if "torch" in may else set()  # imported only where there is a GPU: torch's CUDA build brings it
     for file in (REPO / "lae_core" / room).rglob("*.py"):
         for module in set(imported(ast.parse(file.read_text()))) - sys.stdlib_module_names - {"lae_core"}:
             assert {canonical(name) for name in OWNERS[module]} & may, f"{file}: {module} is in no extra of {room}"
