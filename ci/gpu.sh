@@ -14,6 +14,7 @@ export LAE_RUNS=${LAE_RUNS:-runs}
 
 make env
 .venv/bin/python ci/require_cuda.py
+.venv/bin/python -m pytest tests/pooling/test_cuda.py # the fused kernel, before anything rests on it
 if [ ${#data[@]} -gt 0 ]; then .venv/bin/lae data "${data[@]}"; fi
 .venv/bin/lae doctor
 

@@ -56,10 +56,8 @@ def test_one_element_is_returned_as_it_is():
 
 def test_a_constant_row_gives_the_constant():
     z = randn(1000, 1, dtype=torch.float32).expand(1000, 37)
-    for t in (1e-3, 0.7, 1e6):
+    for t in (1e-3, 0.7, 16.0, 1e6):
         assert torch.equal(logavgexp(z, t), z[:, 0])
-    # from a polynomial in z itself it comes back rounded
-    torch.testing.assert_close(logavgexp(z, 16.0), z[:, 0], rtol=2 * torch.finfo(z.dtype).eps, atol=0)
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
@@ -170,7 +168,7 @@ def test_layouts_agree(t):
 @pytest.mark.parametrize("each", [False, True])
 @pytest.mark.parametrize("wide", [0.03, 0.15, 0.6, 1.0])
 def test_rows_of_all_kinds_together_are_what_they_are_alone(wide, each, trained, layout):
-    """Most rows narrow or most rows wide, beside some of zeros, nan and inf: which way suits a row does not hang on the others."""
+    """Most rows narrow or most rows wide, beside some of zeros, nan and inf."""
     z = randn(20, 64, 6, 6, dtype=torch.float32)
     z *= torch.where(torch.arange(20 * 64) % 100 < 100 * wide, 40.0, 0.8).view(20, 64, 1, 1)[:, torch.randperm(64)]
     z[0, :9], z[1, 1, 2], z[2, 2, 3], z[3, 3, 4], z[4, 4] = 0.0, math.nan, math.inf, -math.inf, -math.inf
@@ -313,7 +311,6 @@ def test_cuda_agrees_with_the_cpu(dtype):
 
 @pytest.mark.parametrize("mask", [None, True])
 def test_a_graph_that_is_kept_gives_the_same_gradient_again(mask):
-    """The backward pass writes into what was kept for it, unless the graph is to be used again."""
     z = torch.randn(4, 3, 6, 6, requires_grad=True)
     where = torch.rand(4, 3, 6, 6) < 0.7 if mask else None
     once = torch.autograd.grad(logavgexp(z, 0.5, dim=(2, 3), mask=where).sum(), z)[0]
@@ -353,7 +350,7 @@ def test_a_batch_of_gradients_is_what_they_are_one_by_one(trained):
 @pytest.mark.parametrize("t", [0.3, 1.0, 2.0, 4.0, 100.0])
 @pytest.mark.parametrize("trained", [False, True])
 def test_half_types_agree_with_float32_where_some_rows_need_care(dtype, t, trained):
-    """Many rows of which a few are narrow, or have an outlier: all in one part of the batch, and each takes its own way."""
+    """Many rows of which a few are narrow, or have an outlier."""
     scale = torch.where(torch.arange(512) % 40 == 0, 0.01, 1.0).view(-1, 1, 1)
     z = (torch.randn(8, 512, 8, 8) * scale).to(dtype)
     z[:, 1::40, 0, 0] = 12 * t
