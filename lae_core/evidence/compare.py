@@ -90,9 +90,9 @@ class Comparisons(Mapping[Contrast, Comparison]):
         """Those whose contrast is wanted; p-values stay corrected over all."""
         return replace(self, found={contrast: c for contrast, c in self.found.items() if wanted(contrast)})
 
-    def outcomes(self, wanted: Callable[[Contrast], bool] = lambda contrast: True) -> list[str]:
-        """The words of those that are wanted."""
-        return [c.outcome for contrast, c in self.found.items() if wanted(contrast)]
+    def outcomes(self, wanted: Callable[[Contrast], bool] | None = None) -> list[str]:
+        """The words of those that are wanted, by default of all."""
+        return [c.outcome for contrast, c in self.found.items() if wanted is None or wanted(contrast)]
 
     @property
     def n(self) -> int | None:
@@ -112,15 +112,16 @@ def compare(
     *,
     margin: float | None,
     baseline: Mapping[str, Sequence[Record]],
-    measure: Measure = accuracy,
+    measure: Measure | None = None,
     minimum: float | None = None,
 ) -> Comparisons:
     """Measure both sides of each contrast, whose runs share seeds, and decide; Holm corrects over all of them.
 
-    A second side of None stands for 0. `margin` is in the measure's unit: within it arms are the same, and a
+    The measure is final accuracy unless another is given. A second side of None stands for 0. `margin` is in the measure's unit: within it arms are the same, and a
     difference below it does not count, unless `minimum` says from where on one does. `baseline` has, for each place,
     the runs of its average-pooling arm: they tell whether the network works there at all.
     """
+    measure = measure or accuracy
     samples = {
         contrast: (measure(first), measure(second) if second is not None else None)
         for contrast, (first, second) in contrasts.items()
