@@ -140,10 +140,24 @@ class _LogAvgExp(torch.autograd.Function):
 class _LogAvgExpForwardMode(_LogAvgExp):
     @staticmethod
     def jvp(ctx, d_z, d_t, *_):
+        if _inside_another_forward_mode():
+            # torch switches forward mode off within this function, so the outer derivative would be 0
+            raise RuntimeError(
+                "logavgexp: forward mode within forward mode is not supported; "
+                "expected torch.func.hessian, or jacrev around jacfwd"
+            )
         weights, neg_grad_t = differentiable_derivatives(*ctx.saved_tensors, ctx.dims)
         along_z = 0.0 if d_z is None else (weights * d_z).sum(ctx.dims, keepdim=True)
         along_t = 0.0 if d_t is None else neg_grad_t * d_t
         return (along_z - along_t).to(ctx.saved_tensors[0].dtype), None, None, None
+
+
+def _inside_another_forward_mode() -> bool:
+    from torch._C._functorch import TransformType
+    from torch._functorch.pyfunctorch import retrieve_all_functorch_interpreters
+
+    levels = [level.key() for level in retrieve_all_functorch_interpreters()]
+    return levels.count(TransformType.Jvp) > 1
 
 
 def gradient_to_t(grad: Tensor, neg_grad_t: Tensor, shape: torch.Size) -> Tensor:

@@ -228,6 +228,8 @@ def test_forward_mode_and_hessian():
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(z, torch.ones_like(z))
         assert torch.autograd.forward_ad.unpack_dual(logavgexp(dual, 0.7)).tangent == pytest.approx(1.0)
+    with pytest.raises(RuntimeError, match="forward mode within forward mode"):  # torch would make it 0
+        torch.func.jacfwd(torch.func.jacfwd(logavgexp))(z, t)
 
 
 def test_a_tensor_that_is_negated_in_name_only():
