@@ -117,9 +117,10 @@ def compare(
 ) -> Comparisons:
     """Measure both sides of each contrast, whose runs share seeds, and decide; Holm corrects over all of them.
 
-    The measure is final accuracy unless another is given. A second side of None stands for 0. `margin` is in the measure's unit: within it arms are the same, and a
-    difference below it does not count, unless `minimum` says from where on one does. `baseline` has, for each place,
-    the runs of its average-pooling arm: they tell whether the network works there at all.
+    The measure is final accuracy unless another is given. A second side of None stands for 0. `margin` is in the
+    measure's unit: within it arms are the same, and a difference below it does not count, unless `minimum` says from
+    where on one does. `baseline` has, for each place, the runs of its average-pooling arm: they tell whether the
+    network works there at all.
     """
     measure = measure or accuracy
     samples = {
