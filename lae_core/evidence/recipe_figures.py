@@ -15,7 +15,7 @@ from lae_core.evidence.figures import SERIES
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
-from lae_core.training.recipes import RECIPES
+from lae_core.training.recipes import RECIPES, recipe
 
 # What a run of a recipe may change without becoming another recipe.
 _FREE = {"data": "cifar10", "seed": 0, "precision": "fp32", "device": "auto", "pool": "avg", "fold": None}
@@ -26,8 +26,8 @@ Runs = Mapping[tuple[str, str], Sequence[Record]]
 def recipe_of(config: Mapping[str, Any]) -> str:
     """The name of the recipe that a config follows: one of `RECIPES`, a title of the network, or the former recipe."""
     plain = RunConfig.from_dict(dict(config)).replace(**_FREE)
-    for name, known in RECIPES.items():
-        if known.replace(**_FREE) == plain:
+    for name in RECIPES:
+        if recipe(name, data=config["data"]).replace(**_FREE) == plain:
             return name
     return FORMER if plain.subset else outcomes.network_title(dict(config))
 
@@ -48,11 +48,11 @@ def cpu_minutes(record: Record) -> np.ndarray:
 def table(runs: Runs) -> pd.DataFrame:
     """One row per recipe and data set: network, positions, precision, n, accuracy and CPU-minutes."""
     rows = []
-    for (recipe, data), records in runs.items():
+    for (name, data), records in runs.items():
         first = records[0]
         rows.append(
             {
-                "recipe": recipe,
+                "recipe": name,
                 "data": DATASETS[data].title,
                 "parameters": f"{first.result['network']['parameters']:,}",
                 "positions": first.result["network"]["pooled_positions"],
@@ -86,8 +86,8 @@ def speed_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 def error_over_time(runs: Runs, data: str, ridge: float | None = None) -> Figure:
     """Validation error in % over CPU-minutes, one line per run and a dot at its end; accuracy of ridge regression in %."""
     figure, axes = plt.subplots(figsize=(6.4, 4))
-    here = {recipe: records for (recipe, name), records in runs.items() if name == data}
-    for number, (recipe, records) in enumerate(here.items()):
+    here = {name: records for (name, of), records in runs.items() if of == data}
+    for number, (name, records) in enumerate(here.items()):
         colour = SERIES[number % len(SERIES)]
         for record in records:
             rows = record.result["epochs"]
@@ -96,9 +96,7 @@ def error_over_time(runs: Runs, data: str, ridge: float | None = None) -> Figure
             minutes = cpu_minutes(record)[seen]
             axes.plot(minutes, errors, color=colour, linestyle="-", linewidth=1, alpha=0.5)
             axes.plot(minutes[-1], errors[-1], "o", color=colour)
-        axes.annotate(
-            recipe, (minutes[-1], errors[-1]), (4, -11), textcoords="offset points", color=colour, fontsize=10
-        )
+        axes.annotate(name, (minutes[-1], errors[-1]), (4, -11), textcoords="offset points", color=colour, fontsize=10)
     if ridge is not None:
         axes.axhline(100 - ridge, color="0.35", linestyle=":", linewidth=1.5)
         axes.annotate("ridge regression on pixels", (0, 100 - ridge), (4, 4), xycoords=("axes fraction", "data"),

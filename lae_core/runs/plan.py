@@ -44,9 +44,10 @@ def expand(
     plan: Mapping[str, Any],
     config_type: type[C],
     changes: Mapping[str, Any] | None = None,
-    recipe: Callable[[str], C] | None = None,
+    recipe: Callable[..., C] | None = None,
 ) -> list[C]:
-    """All configs of a plan, each once; `changes` are laid over the base. `recipe` gives the config of a name."""
+    """All configs of a plan, each once; `changes` are laid over the base. `recipe` makes the config of a name with
+    some fields changed."""
     base = dict(plan.get("base") or {}) | dict(changes or {})
     grids = plan.get("grid") or {}
     configs: dict[C, None] = {}
@@ -58,8 +59,10 @@ def expand(
         for values in itertools.product(*(_values(name, entry) for name, entry in grid.items())):
             fields = base | dict(zip(grid, values, strict=True))
             name = fields.pop("from", None) if recipe is not None else None
-            start = recipe(name).to_dict() if recipe is not None and name is not None else {}  # type: ignore[attr-defined]
-            configs[config_type.from_dict(start | fields)] = None  # type: ignore[attr-defined]
+            if recipe is not None and name is not None:
+                configs[recipe(name, **fields)] = None
+            else:
+                configs[config_type.from_dict(fields)] = None  # type: ignore[attr-defined]
     return list(configs)
 
 

@@ -25,6 +25,12 @@ def test_a_recipe_takes_changes_and_the_machines_precision(monkeypatch):
         assert recipes.fast_precision() == precision
 
 
+def test_a_hundred_classes_take_longer_steps_in_the_head():
+    assert recipe("ten", data="cifar100").head_lr > recipe("ten").head_lr == RECIPES["ten"].head_lr
+    assert recipe("ten", data="cifar100", head_lr=1.0).head_lr == 1.0
+    assert recipe("quarter", data="cifar100").head_lr == 1.0  # its optimiser scales every step itself
+
+
 def test_an_unknown_recipe_is_refused_by_name():
     with pytest.raises(ValueError, match="'minutes' is invalid; expected one of minute, ten.*did you mean 'minute'"):
         recipe("minutes")
