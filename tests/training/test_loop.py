@@ -22,14 +22,6 @@ SMALL = RunConfig(
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def record():
     torch.set_num_threads(1)

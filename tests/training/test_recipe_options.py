@@ -19,14 +19,6 @@ SPEED = RunConfig(
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 class Plain(nn.Module):
     """Without batch statistics: a batch in parts is the same as in one."""
 

@@ -7,14 +7,6 @@ from lae_core.training import loop, recipes
 from lae_core.training.recipes import RECIPES, fast_precision, recipe
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def test_a_recipe_takes_changes_and_the_machines_precision(monkeypatch):
     assert recipe("ten", pool="max", seed=3) == RECIPES["ten"].replace(
         pool="max", seed=3, precision=fast_precision(), device="cpu"
