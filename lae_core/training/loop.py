@@ -245,6 +245,11 @@ class Session:
         share = config.batch // self.fabric.world_size
         mine = slice(self.fabric.global_rank * share, (self.fabric.global_rank + 1) * share)
         rate = optim.schedule(config)
+
+        def progress_at(step: int) -> float:
+            # at the middle of the step: a ramp neither starts nor ends with a step of length 0
+            return (number * steps + step + 0.5) / (config.epochs * steps)
+
         totals = torch.zeros(3, dtype=torch.float64, device=self.device)
         highest = torch.zeros((), dtype=torch.float64, device=self.device)
         first = 0
@@ -258,10 +263,8 @@ class Session:
             if config.flip == "alternate":
                 mirrored = self.coins[rows] ^ bool(number % 2)
                 uniforms[:, augment.mirror_draw(config.augment)] = torch.where(mirrored, 0.25, 0.75).double()
-            # the factor at the middle of the step: a ramp neither starts nor ends with a step of length 0
-            progress = (number * steps + step + 0.5) / (config.epochs * steps)
-            lr = config.lr * rate(progress)
-            optim.set_lr(self.optimiser, lr)
+            progress = progress_at(step)
+            optim.set_lr(self.optimiser, config.lr * rate(progress))
             self.optimiser.zero_grad()
             size = config.early_size if config.early_size and progress < config.early_share else config.image_size
             for i in range(0, share, config.micro_batch or share):
@@ -278,7 +281,7 @@ class Session:
         mean_loss, error, mean_norm = self.reduce(totals / steps, "mean")
         return {
             "epoch": number + 1,
-            "lr": lr,
+            "lr": config.lr * rate(progress_at(steps - 1)),
             "train_loss": finite(mean_loss),
             "train_error": error,
             "gradient_norm": finite(mean_norm),

@@ -152,6 +152,19 @@ def test_a_run_stopped_within_an_epoch_ends_in_the_same_record(tmp_path, monkeyp
     assert outcome(resumed) == outcome(undisturbed)
 
 
+def test_a_run_stopped_after_the_last_step_of_an_epoch_ends_in_the_same_record(tmp_path, monkeypatch):
+    undisturbed = loop.run(SPEED)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+
+    def stop(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop.Session, "validate", stop)
+        loop.run(SPEED, checkpoint_dir=tmp_path)
+    assert outcome(loop.run(SPEED, checkpoint_dir=tmp_path)) == outcome(undisturbed)
+
+
 def test_the_spread_that_the_pool_sees_is_recorded():
     for row in loop.run(SPEED)["epochs"]:
         assert 0 < row["spread"] < 100
