@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from lae_core.bench.report import write_report
 from lae_core.bench.sweep import priority, trivial
 from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
@@ -135,11 +136,6 @@ def main(args: argparse.Namespace) -> int:
     killed = found["killed"]
     print(f"killed when {killed['recorded_at_each_kill']} of {killed['runs']} runs were recorded: ", end="")
     print(f"{killed['recorded_at_the_end']} at the end, equal: {killed['equal']}")
-    if args.json:
-        text = json.dumps(found, indent=1, sort_keys=True) + "\n"
-        if args.json == "-":
-            sys.stdout.write(text)
-        else:
-            Path(args.json).write_text(text)
+    write_report(found, args.json)
     complete = killed["recorded_at_the_end"] == killed["runs"] and killed["equal"]
     return 0 if complete else 1

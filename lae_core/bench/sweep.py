@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from lae_core.bench.report import write_report
 from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
 from lae_core.training.config import RunConfig
@@ -95,10 +94,5 @@ def main(args: argparse.Namespace) -> int:
     wanted = f"to reach: under {1000 * OVERHEAD_WANTED:.0f} ms"
     print(f"{found['trivial_runs']} trivial runs: {overhead:.1f} ms each ({wanted})")
     print(f"finding them recorded: {resume:.2f} ms each")
-    if args.json:
-        text = json.dumps(found, indent=1, sort_keys=True) + "\n"
-        if args.json == "-":
-            sys.stdout.write(text)
-        else:
-            Path(args.json).write_text(text)
+    write_report(found, args.json)
     return 0
