@@ -294,7 +294,8 @@ INLINE void F(next)(const Job *job, const Strip *s, F(Block) *b, REAL *buffer, R
     const int in_place = (sizeof(REAL) == 8 || job->dtype == FLOAT32) && s->across == 1 && b->count % LANES == 0;
     const int64_t at = s->at + b->i * s->step, left = b->i < s->steps ? s->steps - b->i : 1;
     b->stride = in_place ? s->step : FULL(b->count);
-    b->steps = in_place || left < BUFFER / b->stride ? left : BUFFER / b->stride;
+    const int64_t most = BUFFER / b->stride / STEPS * STEPS; /* whole sums only: how many lanes there are must not regroup them */
+    b->steps = in_place || left < most ? left : most;
     b->x = in_place ? (const REAL *)job->z + at : buffer, b->out = in_place ? (REAL *)job->grad_z + at : result;
     if (!in_place && !loaded) F(copy)(job, s, b, buffer, 0);
 }

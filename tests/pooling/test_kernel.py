@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lae_core import logavgexp, make_pool
@@ -88,6 +88,9 @@ def results(z, t, dim, trained=True):
     st.integers(0, 1000),
     st.booleans(),
 )
+@example(torch.float64, 33, 512, 1.0, 1, False)  # columns that fill more than one buffer
+@example(torch.bfloat16, 33, 512, 0.0, 2, True)
+@example(torch.float32, 40, 1000, 0.0, 3, True)
 def test_a_row_alone_is_what_it_is_in_a_batch(dtype, count, n, log_t, seed, trained):
     z = rows_of_all_kinds(count, n, seed).to(dtype)
     t = torch.full((count,), 10.0**log_t)
