@@ -6,7 +6,8 @@ from them. Printed tables give such comparisons too (`redecide.py`), from means 
 
 A difference is *higher* or *lower* where the paired t test, corrected by Holm over all comparisons of a claim, has
 p < 0.05 and the difference is at least the margin. Two arms are the *same* where two one-sided tests at 5 % put
-their difference within the margin. Everything else is *undecided*. The margin stands in the claim's rule.
+their difference within the margin. Everything else is *undecided*. The margin stands in the claim's rule. Where an arm
+has fewer than two runs so far, nothing was compared: *not run*.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from lae_core.evidence.tables import p_text
 from lae_core.runs.records import Record
 
 ALPHA = 0.05
-OUTCOMES = ("higher", "same", "lower", "undecided")
+OUTCOMES = ("higher", "same", "lower", "undecided", "not run")
 
 Sample = Sequence[float]
 Side = Any  # the runs of an arm, or a nested list of arms: what a measure makes one number per seed of
@@ -61,7 +62,14 @@ class Comparison:
     outcome: str
     smallest: float = 0.0  # true difference that this design finds four times in five, given the deviation seen
 
+    @classmethod
+    def not_run(cls, name: str, n: int) -> Comparison:
+        nan = float("nan")
+        return cls(name, n, nan, nan, Interval(nan, nan, nan, 0.95), nan, nan, "not run", nan)
+
     def __str__(self) -> str:
+        if self.outcome == "not run":
+            return f"{self.name}: not run"
         i, p = self.interval, p_text(self.corrected)
         p = p if p.startswith("<") else f"= {p}"
         low, high = _signed(i.low), _signed(i.high)
@@ -115,26 +123,27 @@ def compare(
     measure: Measure | None = None,
     minimum: float | None = None,
 ) -> Comparisons:
-    """Measure both sides of each contrast, whose runs share seeds, and decide; Holm corrects over all of them.
+    """Measure both sides of each contrast on the seeds that they share, and decide; Holm corrects over all of them.
 
-    The measure is final accuracy unless another is given. A second side of None stands for 0. `margin` is in the
+    Runs are paired by seed and fold, so an arm that is not complete yet is compared on what there is; with fewer than
+    two common seeds a contrast is *not run*. The measure is final accuracy unless another is given. A second
+    side of None stands for 0. `margin` is in the
     measure's unit: within it arms are the same, and a difference below it does not count, unless `minimum` says from
     where on one does. `baseline` has, for each place, the runs of its average-pooling arm: they tell whether the
     network works there at all.
     """
     measure = measure or accuracy
-    samples = {
-        contrast: (measure(first), measure(second) if second is not None else None)
-        for contrast, (first, second) in contrasts.items()
-    }
-    found = decide(
-        {
-            contrast: _paired(str(contrast), a, b if b is not None else [0.0] * len(a))
-            for contrast, (a, b) in samples.items()
-        },
-        margin=margin,
-        minimum=(margin or 0.0) if minimum is None else minimum,
-    )
+    samples, missing = {}, {}
+    for contrast, (first, second) in contrasts.items():
+        shared = _repeats(first) if second is None else _repeats(first) & _repeats(second)
+        if len(shared) < 2:
+            missing[contrast] = Comparison.not_run(str(contrast), len(shared))
+            continue
+        a = measure(_with_repeats(first, shared))
+        b = measure(_with_repeats(second, shared)) if second is not None else [0.0] * len(a)
+        samples[contrast] = _paired(str(contrast), a, b)
+    decided = decide(samples, margin=margin, minimum=(margin or 0.0) if minimum is None else minimum) | missing
+    found = {contrast: decided[contrast] for contrast in contrasts}
     runs = {run.key: run for sides in contrasts.values() for side in sides if side is not None for run in _flat(side)}
     if missing := {contrast.place for contrast in contrasts} - set(baseline):
         raise ValueError(f"baseline has no runs for place = {sorted(missing)[0]!r}; expected one entry for each place")
@@ -202,6 +211,31 @@ def _flat(side: Side) -> Iterator[Record]:
             yield from _flat(part)
 
 
+def _repeats(side: Side) -> set[tuple[Any, Any]]:
+    """The seeds and folds that every arm of a side has."""
+    arms = [{(run.config.get("seed"), run.config.get("fold")) for run in arm} for arm in _arms(side)]
+    return set.intersection(*arms) if arms else set()
+
+
+def _with_repeats(side: Side, repeats: set[tuple[Any, Any]]) -> Side:
+    """A side with these seeds and folds alone."""
+    if not isinstance(side, list | tuple):
+        return side
+    if all(isinstance(run, Record) for run in side):
+        return [run for run in side if (run.config.get("seed"), run.config.get("fold")) in repeats]
+    return [_with_repeats(part, repeats) for part in side]
+
+
+def _arms(side: Side) -> Iterator[Sequence[Record]]:
+    """The arms of a side: its lists of runs, however deep they lie."""
+    if isinstance(side, list | tuple):
+        if all(isinstance(part, Record) for part in side):
+            yield side
+        else:
+            for part in side:
+                yield from _arms(part)
+
+
 def table(comparisons: Mapping[Any, Comparison]) -> pd.DataFrame:
     """One row per comparison, for `show`; where undecided, with the smallest true difference that it could have seen.
 
@@ -218,8 +252,10 @@ def table(comparisons: Mapping[Any, Comparison]) -> pd.DataFrame:
             "outcome": c.outcome,
             "could see": f"{c.smallest:.2g}",
         }
+        if c.outcome != "not run"
+        else {"comparison": c.name.removeprefix(common), "n": c.n, "outcome": c.outcome}
         for c in comparisons.values()
-    )
+    ).fillna("–")
 
 
 def _signed(value: float) -> str:
@@ -236,9 +272,10 @@ def counts(comparisons: Iterable[Comparison]) -> str:
 
 def tally(comparisons: Iterable[Comparison], *, most: int = 3) -> str:
     """What came out, for the evidence of a verdict: each comparison, or from more than `most` the two ends."""
-    ordered = sorted(comparisons, key=lambda c: c.difference)
+    found = list(comparisons)
+    ordered = sorted((c for c in found if c.outcome != "not run"), key=lambda c: c.difference)
     if not ordered:
         return "not run"
-    if len(ordered) <= most:
-        return "; ".join(map(str, ordered))
-    return f"{counts(ordered)} of {len(ordered)} (lowest {ordered[0]}; highest {ordered[-1]})"
+    if len(found) <= most:
+        return "; ".join(map(str, [*ordered, *(c for c in found if c.outcome == "not run")]))
+    return f"{counts(found)} of {len(found)} (lowest {ordered[0]}; highest {ordered[-1]})"

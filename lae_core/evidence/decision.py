@@ -102,6 +102,8 @@ class Rule:
         if not comparisons:
             return Decision(self.claim, "open", self.text, "cpu", because="not run")
         baseline = comparisons.baseline or {}
+        if bare := [contrast.place for contrast in comparisons if not baseline[contrast.place]]:
+            return Decision(self.claim, "open", self.text, "cpu", because=f"the baseline arm was not run on {bare[0]}")
         regimes = tuple(regime(place, baseline[place], self.gate) for place in {c.place: None for c in comparisons})
         passed = {r.place for r in regimes if r.passed}
         counted = comparisons.only(lambda contrast: contrast.place in passed)

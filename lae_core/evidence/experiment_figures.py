@@ -98,7 +98,8 @@ def over_temperature(
     ylabel: str,
     reference: Mapping[str, Sequence[float]] | None = None,
 ) -> Figure:
-    """Panels of lines over the initial temperature, one line a pool; `reference` is a band (average pooling) a panel."""
+    """Panels of lines over the initial temperature, one line per pool with each run as a dot; `reference` is a band
+    (average pooling) in each panel."""
     across = len(panels) if len(panels) <= 3 else 2
     down = -(-len(panels) // across)
     size = (max(2.5 * across, 6.4), 3.6 * down)  # wider, its letters would be too small on a phone
@@ -106,6 +107,7 @@ def over_temperature(
     for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
         for pool, (t0, runs) in lines.items():
             bands(axes, t0, runs, **style_of(pool))
+            axes.plot(t0, runs.T, ".", color=style_of(pool)["color"], alpha=0.35, markersize=4)
         if reference:
             i = mean_interval(reference[title])
             axes.axhspan(i.low, i.high, color="0.45", alpha=0.3, linewidth=0)
@@ -117,6 +119,23 @@ def over_temperature(
     for row in grid:
         row[0].set_ylabel(ylabel)
     grid[0][-1].legend(fontsize=9)
+    return figure
+
+
+def over_relative_temperature(
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], ylabel: str, reference: Sequence[float]
+) -> Figure:
+    """Each run as a dot at its final temperature in units of the features' spread; average pooling as a band."""
+    figure, axes = plt.subplots(figsize=(6.4, 3.8))
+    for pool, (x, y) in lines.items():
+        style = style_of(pool) | {"linestyle": "", "markersize": 5, "alpha": 0.7}
+        axes.plot(x, y, **style)
+    i = mean_interval(reference)
+    axes.axhspan(i.low, i.high, color="0.45", alpha=0.3, linewidth=0)
+    axes.axhline(i.centre, **style_of("avg") | {"marker": None})
+    axes.set_xscale("log")
+    axes.set(xlabel="final temperature t / σ, in units of the features' spread over positions", ylabel=ylabel)
+    _legend_below(figure, axes)
     return figure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,17 @@ def initial_temperature(record: Record) -> float:
     return PoolSpec.parse(record.config["pool"])["t0"]
 
 
+def spreads(records: Sequence[Record]) -> list[float]:
+    """The features' standard deviation over positions where they meet the global pool, at the end of each run."""
+    return [float(r.result["epochs"][-1].get("spread") or np.nan) for r in records]
+
+
+def relative_temperatures(records: Sequence[Record]) -> list[float]:
+    """Of each run, the final temperature in units of the features' spread; of several, their geometric mean."""
+    final = final_temperatures(records)
+    return [float(np.exp(np.log(t).mean()) / spread) for t, spread in zip(final, spreads(records), strict=True)]
+
+
 def doublings(records: Sequence[Record]) -> list[float]:
     """How often each run doubled its temperature: log₂ of final over initial, the mean over channels.
 
@@ -163,6 +174,11 @@ def a_third_off(records: Sequence[Record]) -> dict[tuple[str, str], list[float]]
     return found
 
 
+def cpu_hours(records: Iterable[Record]) -> float:
+    """What these runs took of one core's time, each counted once."""
+    return sum({r.key: r.provenance.get("cpu_seconds") or 0.0 for r in records}.values()) / 3600
+
+
 def setting(records: Sequence[Record]) -> str:
     """One line under a figure: data, network, n and hardware, read off the records."""
     first = records[0]
@@ -174,7 +190,7 @@ def setting(records: Sequence[Record]) -> str:
     return (
         f"{_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; "
         f"{network_title(config)} with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions; "
-        f"n = {n} {over}s an arm; {where}."
+        f"n = {n} {over}s per arm; {where}."
     )
 
 

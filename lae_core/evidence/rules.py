@@ -343,10 +343,10 @@ def _advice(comparisons: Comparisons) -> str:
 def c20(comparisons: Comparisons) -> str:
     """Contrasts, one for each network and each way to swap: LAE at t = 1 in place of average
     pooling from the start, at average pooling's hyperparameters; and LAE put into a trained network
-    of average pooling, with one more epoch, at t of ½, 2 and 16 times the features' spread, against
-    one more epoch of average pooling. Final accuracy. Reproduced if every one is the same or lower;
-    contradicted if every one is higher; partly if some are higher and some the same or lower; open
-    if what is left is undecided."""
+    of average pooling, with one more epoch from a tenth of its learning rate down to 0, at t of ½,
+    2 and 16 times the features' spread, against the same epoch with average pooling. Final accuracy.
+    Reproduced if every one is the same or lower; contradicted if every one is higher; partly if some
+    are higher and some the same or lower; open if what is left is undecided."""
     outcomes = comparisons.outcomes()
     gains, none = "higher" in outcomes, bool({"same", "lower"} & set(outcomes))
     if gains and none:

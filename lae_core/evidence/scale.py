@@ -23,7 +23,7 @@ from lae_core.training.config import RunConfig
 SCALES: tuple[str, ...] = ("symbolic", "printed", "cpu", "paper")
 
 # Fields that may differ from the printed protocol: which repeat it is, where it ran, what else was measured at the end.
-FREE = ("seed", "fold", "device", "input_sizes", "eval_every")
+FREE = ("seed", "fold", "device", "input_sizes", "swaps", "eval_every")
 
 Candidates = Callable[[RunConfig], Iterable[RunConfig]]
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from IPython.display import HTML, Markdown
 
 from lae_core.evidence.claims import load_claims
+from lae_core.evidence.outcomes import accuracies, cpu_hours, setting
 from lae_core.evidence.paper import DATA_LABELS
 from lae_core.evidence.tables import p_text, true_minus
 from lae_core.evidence.verdicts import Verdict
+from lae_core.runs.arms import missing_runs
+from lae_core.runs.records import Record
+from lae_core.training.config import RunConfig
 
 CLAIMS = Path("book") / "claims.yml"  # from the root of the project, where notebooks run
 
@@ -49,6 +55,29 @@ def _ruling(verdict: Verdict) -> str:
     lines = [f"**{verdict.claim}: {verdict.verdict}** ({rests}).{held} {true_minus(verdict.evidence)}"]
     lines += [f"- *Regime*: {regime}." for regime in verdict.regime]
     return "\n".join([*lines, f"- *Rule*: {true_minus(verdict.rule)}"] if verdict.rule else lines)
+
+
+def regime_line(
+    arms: Mapping[Any, RunConfig],
+    runs: Mapping[Any, Sequence[Record]],
+    baseline: Sequence[Record],
+    *,
+    seeds: int,
+    command: str,
+) -> Markdown:
+    """How an experiment was run, in one paragraph: network, pictures, accuracy of the baseline arm, n and CPU-hours.
+
+    Where runs are not recorded yet it says how many, what they would cost, and the command.
+    """
+    known = list({record.key: record for records in runs.values() for record in records}.values())
+    text = (
+        f"{setting(baseline)} The baseline arm reaches {np.mean(accuracies(baseline)):.1f} % (n = {len(baseline)}). "
+        f"{len(known)} runs, {cpu_hours(known):.1f} CPU-hours."
+    )
+    missing, hours = missing_runs(arms, runs, seeds)
+    if missing:
+        text += f" **{missing} runs are not recorded yet**, about {hours:.1f} CPU-hours: `{command}`."
+    return Markdown(text)
 
 
 def in_short(verdicts: Sequence[Verdict]) -> HTML:

@@ -128,6 +128,11 @@ class PoolSpec:
         """The value of an argument, given or default."""
         return dict(self.arguments).get(key, (_POOLS[self.name].arguments | {"dtype": _DTYPE})[key].default)
 
+    def replace(self, **arguments: float | str) -> PoolSpec:
+        """The same pool with some arguments changed."""
+        given = dict(self.arguments) | arguments
+        return PoolSpec.parse(f"{self.name}({', '.join(f'{key}={value}' for key, value in given.items())})")
+
     def __str__(self) -> str:
         if not self.arguments:
             return self.name

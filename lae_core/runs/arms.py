@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -24,12 +24,14 @@ def gather(
     save: str = "",
     over: Literal["seed", "fold"] = "seed",
     where: str | None = None,
+    partial: bool = False,
 ) -> dict[Name, list[Record]]:
     """The records of each arm for the seeds 0, 1, …, in that order; or, by `over`, for so many folds.
 
-    They are read from the file `record`; what it lacks is an error that says how to train it. Where `record` is empty
-    they are trained, by a sweep into the store `$LAE_RUNS` (else `runs/`), so that starting again resumes; `save` then
-    names a file that they are added to.
+    They are read from the file `record`; what it lacks is an error that says how to train it. With `partial` an arm may
+    lack runs, or all of them, as long as the file has some of the experiment; `missing_runs` counts them. Where `record`
+    is empty they are trained, by a sweep into the store `$LAE_RUNS` (else `runs/`), so that starting again resumes;
+    `save` then names a file that they are added to.
     """
     if seeds < 2:
         raise ValueError(f"seeds={seeds}: give at least 2, since one run says nothing of its spread")
@@ -37,13 +39,22 @@ def gather(
     everything = [config for configs in planned.values() for config in configs]
     if record:
         fill = f'this notebook by `lae run`, with -p record "" -p save {record}'
-        found = {r.key: r for r in recorded(everything, record, sweep=fill)}
+        found = {r.key: r for r in recorded(everything, record, sweep=fill, partial=partial)}
     else:
         found = _trained(everything, where)
         if save:
             kept = read_export(save) if Path(save).exists() else []
             export([*kept, *found.values()], save, experiment=Path(save).stem)
-    return {name: [found[config.key()] for config in configs] for name, configs in planned.items()}
+    return {name: [found[c.key()] for c in configs if c.key() in found] for name, configs in planned.items()}
+
+
+def missing_runs(
+    arms: Mapping[Name, RunConfig], runs: Mapping[Name, Sequence[Record]], seeds: int
+) -> tuple[int, float]:
+    """How many runs `gather` did not find, and the CPU-hours that they would take at the mean of those it found."""
+    missing = sum(seeds - count for count in {config: len(runs[name]) for name, config in arms.items()}.values())
+    spent = [record.provenance.get("cpu_seconds") or 0.0 for records in runs.values() for record in records]
+    return missing, missing * sum(spent) / max(len(spent), 1) / 3600
 
 
 def _trained(configs: list[RunConfig], where: str | None) -> dict[str, Record]:

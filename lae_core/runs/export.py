@@ -165,20 +165,21 @@ def _with_head(head: dict[str, Any], rest: str) -> bytes:
     return f"{_line(head | {'check': digest})}\n{rest}".encode()
 
 
-def recorded(configs: Iterable[Config], path: str | Path, *, sweep: str) -> list[Record]:
+def recorded(configs: Iterable[Config], path: str | Path, *, sweep: str, partial: bool = False) -> list[Record]:
     """The records of these configs, in their order, from an exported file; nothing is trained.
 
-    What is missing raises `LookupError`, which names `sweep`, the command that would fill it.
+    What is missing raises `LookupError`, which names `sweep`, the command that would fill it; with `partial` only if
+    nothing is there.
     """
     wanted = list(configs)
     kept = read_export(path, schema=type(wanted[0]) if wanted else None) if Path(path).exists() else []
     found = {record.key: record for record in kept}
     missing = [config for config in wanted if config.key() not in found]
-    if missing:
+    if missing and (not partial or len(missing) == len(wanted)):
         raise LookupError(
             f"{path}: {len(missing)} of {len(wanted)} runs are not recorded, the first {missing[0].key()}. Run: {sweep}"
         )
-    return [found[config.key()] for config in wanted]
+    return [found[config.key()] for config in wanted if config.key() in found]
 
 
 def rounded(value: Any) -> Any:

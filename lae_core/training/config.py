@@ -103,6 +103,7 @@ class RunConfig:
     eval_subset: int | None = None  # validate on this many images, the same in every run; all by default
     eval_every: int = 1  # epochs between validations; the last epoch is always validated
     input_sizes: tuple[int, ...] = ()  # at the end, accuracy at these sizes: zoom, crop + zero pad, crop + noise pad
+    swaps: tuple[str, ...] = ()  # at the end, one more epoch with each of these pools, from the same trained weights
     valid_crop: float = 0.875  # share of the shorter side that is validated on, in the middle (resize-crop)
     fill: int = 0  # grey value of what AutoAugment moves in from outside of the picture
     cutout: int = 0  # side of a square of mean colour put at random over each training picture; 0 for none
@@ -153,6 +154,7 @@ class RunConfig:
             text = getattr(self, name)
             if text is not None:
                 object.__setattr__(self, name, _canonical_pool(name, text))
+        object.__setattr__(self, "swaps", tuple(_canonical_pool("swaps", text) for text in self.swaps))
         for name, words in WORDS.items():
             if getattr(self, name) not in words:
                 near = difflib.get_close_matches(getattr(self, name), words, 1)
@@ -306,9 +308,9 @@ def _typed(name: str, value: Any, kind: Any) -> Any:
     if value is None and "None" in text:
         return None
     if "tuple" in text:
-        inner = int if "int" in text else float
+        inner = str if "str" in text else int if "int" in text else float
         if not isinstance(value, list | tuple):
-            raise _error(name, value, f"a list of {inner.__name__}s")
+            raise _error(name, value, f"a list of {'pools' if inner is str else f'{inner.__name__}s'}")
         return tuple(_typed(name, v, inner) for v in value)
     if kind is bool or kind is str or text.startswith("str"):
         wanted = bool if kind is bool else str

@@ -22,6 +22,7 @@ from lae_core.training import augment, checkpoint, data, evaluate, network, opti
 from lae_core.training.config import RECIPE, RunConfig
 from lae_core.training.evaluate import finite
 from lae_core.training.provenance import provenance
+from lae_core.training.swaps import after_swap
 
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "fp64": "64-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 Progress = Callable[[int, int, dict[str, Any]], None]
@@ -38,8 +39,9 @@ def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Prog
 
     The record: `config`, `key`, `status` ("finished", or "diverged" where a loss was not finite), `epochs` (one row
     each: losses, errors as shares, learning rate, gradient norms, temperatures, the spread over positions that the
-    pool sees), `final`, `pools` (their parameters at the end), `input_sizes` (accuracy by view and size), `network`;
-    and, apart because no two runs share them, `times` and `provenance`.
+    pool sees), `final`, `pools` (their parameters at the end), `input_sizes` (accuracy by view and size), `swaps`
+    (accuracy with other pools, where the config names some), `network`; and, apart
+    because no two runs share them, `times` and `provenance`.
     """
     fabric = _fabric(config)
     folder = None if checkpoint_dir is None else Path(checkpoint_dir)
@@ -158,10 +160,12 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
     end = state.rows[-1]
     final: dict[str, float] = {}
     sizes: dict[str, dict[str, float]] = {}
+    swapped: dict[str, dict[str, Any]] = {}
     if state.status == "finished":
         final = {name: end[name] for name in ("train_loss", "train_error", "valid_loss", "valid_error")}
         final["accuracy"] = 1 - end["valid_error"]
         sizes = evaluate.over_sizes(session.model, config, session.split) if config.input_sizes else {}
+        swapped = {pool: after_swap(session, pool, end["spread"]) for pool in config.swaps}
     return {
         "config": config.to_dict(),
         "key": config.key(),
@@ -170,6 +174,7 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
         "final": final,
         "pools": evaluate.pool_state(session.network),
         "input_sizes": sizes,
+        **({"swaps": swapped} if config.swaps else {}),
         "network": session.facts,
         "times": {
             "train": state.train_seconds,

@@ -68,6 +68,9 @@ RECIPES: dict[str, RunConfig] = {
     "quarter": _MXRESNET.replace(epochs=10),
 }
 
+# For trying things out, in a second: nothing is learned and nothing decided.
+SMOKE = RunConfig(depth=8, width=0.5, data="digits", subset=256, eval_subset=100, epochs=1, batch=64, augment="none")
+
 # With a hundred classes each class's weights in the head see a tenth of the pictures, so their steps are longer. The
 # weight decay per step stays what it was.
 _CIFAR100 = {"head_lr": 20.0, "weight_decay": 0.0008}
@@ -81,13 +84,17 @@ def fast_precision() -> str:
 def recipe(name: str, **changes: Any) -> RunConfig:
     """The named recipe on the CPU, in this machine's fast precision, with some fields changed; fitted to the data set.
 
+    The name "smoke" is a training of a second, for trials.
+
     Example:
         >>> recipe("ten", pool="lae(t0=4, train=one)", seed=3)
     """
-    if name not in RECIPES:
-        near = difflib.get_close_matches(str(name), RECIPES, 1)
+    named = RECIPES | {"smoke": SMOKE}
+    if name not in named:
+        near = difflib.get_close_matches(str(name), named, 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"recipe = {name!r} is invalid; expected one of {', '.join(RECIPES)}{hint}")
-    config = RECIPES[name]
+        raise ValueError(f"recipe = {name!r} is invalid; expected one of {', '.join(named)}{hint}")
+    config = named[name]
+    fast = {} if config is SMOKE else {"precision": fast_precision()}
     hundred = _CIFAR100 if config.network == "speed" and changes.get("data") == "cifar100" else {}
-    return config.replace(**({"precision": fast_precision(), "device": "cpu"} | hundred | changes))
+    return config.replace(**({"device": "cpu"} | fast | hundred | changes))

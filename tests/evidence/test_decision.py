@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lae_core.evidence import gate, protocol, rules, scale
-from lae_core.evidence.compare import Contrast, compare
+from lae_core.evidence.compare import Contrast, compare, table
 from lae_core.evidence.decision import Built
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
@@ -164,3 +164,33 @@ def test_an_edited_ridge_file_is_refused(tmp_path):
         gate._read.cache_clear()
         with pytest.raises(ValueError, match="ridge.json"):
             gate.read_ridge(path)
+
+
+def half_done(first: list[Record], second: list[Record], average: list[Record]):
+    contrast = Contrast("CIFAR-10", rules.ONE, "avg")
+    return compare({contrast: (first, second)}, margin=0.2, baseline={"CIFAR-10": average})[contrast]
+
+
+def test_runs_are_paired_by_seed_whatever_their_order():
+    """A missing seed shortens the comparison; it never pairs runs of different seeds."""
+    average, other = arm(RunConfig(), 90), arm(RunConfig(pool=rules.ONE), 91)
+    whole = half_done(other, average, average)
+    assert half_done(other[::-1], average, average).difference == pytest.approx(whole.difference)
+    some = half_done([other[7], other[2], other[4]], average[1:], average)
+    assert some.n == 3 and some.difference == pytest.approx(1.0)
+
+
+def test_an_arm_without_runs_leaves_its_claim_open():
+    average = arm(RunConfig(), 90)
+    for runs in ([], arm(RunConfig(pool=rules.ONE), 91, n=1)):
+        found = half_done(runs, average, average)
+        assert found.outcome == "not run" and str(found).endswith("not run")
+    contrasts = {
+        Contrast("CIFAR-10", rules.ONE, "avg"): (arm(RunConfig(pool=rules.ONE), 95), average),
+        Contrast("CIFAR-10", rules.ONE, "max"): (arm(RunConfig(pool=rules.ONE), 95), []),
+    }
+    comparisons = compare(contrasts, margin=0.2, baseline={"CIFAR-10": average})
+    decision = rules.e3(comparisons)
+    assert decision.word == "open" and "n = 0" in decision.because and "not run" in decision.evidence
+    assert table(comparisons)["outcome"].tolist() == ["higher", "not run"]
+    assert rules.e3(compare(contrasts, margin=0.2, baseline={"CIFAR-10": []})).word == "open"

@@ -274,4 +274,4 @@ def test_missing_significance_never_reproduces():
         word = RULES[claim].word(given(contrasts, "u" * len(contrasts)))
         if RULES[claim].protocol:
             assert word == "open", claim
-    assert set(OUTCOMES) == set(LETTERS.values())
+    assert set(OUTCOMES) - {"not run"} == set(LETTERS.values())  # with that a claim is open whatever its rule says

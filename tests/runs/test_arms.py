@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lae_core.runs.arms import gather
+from lae_core.runs.arms import gather, missing_runs
 from lae_core.runs.export import export, read_export
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
@@ -43,6 +43,16 @@ def test_what_is_missing_is_an_error_with_the_command_that_trains_it(tmp_path):
     assert "lae run" in str(raised.value) and f'-p record "" -p save {path}' in str(raised.value)
     with pytest.raises(LookupError, match="4 of 4 runs"):
         gather(ARMS, seeds=2, record=str(tmp_path / "none.jsonl"))
+
+
+def test_an_experiment_may_be_recorded_in_part(tmp_path):
+    arms = ARMS | {"again": ARMS["digits", "avg"]}
+    path = written(tmp_path / "e.jsonl", 2, {"avg": ARMS["digits", "avg"]})
+    runs = gather(arms, seeds=3, record=path, partial=True)
+    assert [len(runs[name]) for name in arms] == [2, 0, 2]
+    assert missing_runs(arms, runs, 3)[0] == 1 + 3  # arms that share a config lack the same run
+    with pytest.raises(LookupError, match="6 of 6 runs"):
+        gather(ARMS, seeds=3, record=str(tmp_path / "none.jsonl"), partial=True)
 
 
 @pytest.mark.parametrize("seeds", [1, 0, -1])
