@@ -24,6 +24,7 @@ _PRINTED: dict[str, Callable[[str, str, int, str | None], RunConfig]] = {
     "E7": lambda pool, data, size, tuned_for: protocol.mxresnet(
         _in_float64(pool), data, size, epochs=6, tuned_for=tuned_for
     ),
+    "E8": lambda pool, data, size, tuned_for: protocol.mxresnet(pool, data, size, epochs=6, tuned_for="avg"),
 }
 
 

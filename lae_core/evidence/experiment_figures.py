@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -240,6 +242,33 @@ def side_by_side(
     # A panel may lack a line that another has: the legend is of all.
     found = {text: handle for axes in grid.flat for handle, text in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=len(found))
+    return figure
+
+
+def noise_over_temperature(errors: pd.DataFrame, marked: float) -> Figure:
+    """Noise of the pooling step by form (columns) and part (rows), a line per precision; `marked` is a temperature.
+
+    `errors` has the columns form, dtype, t, part and noise, as `rounding.errors` and a chapter make them.
+    """
+    parts, forms = list(dict.fromkeys(errors["part"])), list(dict.fromkeys(errors["form"]))
+    titles = {"textbook": "textbook form", "stable": "ours"}
+    figure, grid = plt.subplots(len(parts), len(forms), figsize=(7.0, 7.4), sharex=True, sharey="row", squeeze=False)
+    for (part, form), axes in zip(product(parts, forms), grid.flat, strict=True):
+        panel = errors[(errors["part"] == part) & (errors["form"] == form)]
+        for dtype, line in panel.groupby("dtype", sort=False):
+            axes.plot(line["t"], line["noise"], markersize=4, **PRECISIONS[str(dtype)])
+        axes.axhline(1, color="0.55", linewidth=1, zorder=1)
+        axes.axvline(marked, color="0.4", linestyle=":", linewidth=1)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        temperature_ticks(axes.xaxis, sorted(panel["t"].unique()), most=5)
+    for axes, form in zip(grid[0], forms, strict=True):
+        axes.set_title(titles[form])
+    for row, part in zip(grid, parts, strict=True):
+        row[0].set_ylabel(f"noise of the {part}")
+    for axes in grid[-1]:
+        axes.set_xlabel("temperature t, with features of spread 1")
+    _legend_below(figure, grid[0][0])
     return figure
 
 

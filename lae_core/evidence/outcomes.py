@@ -62,6 +62,12 @@ def first_half(record: Record) -> int:
     return max(1, record.config["epochs"] // 2)
 
 
+def with_common_seeds(*arms: Sequence[Record]) -> list[list[Record]]:
+    """The runs of each arm whose seed all of them have, in the order of the seeds."""
+    common = set.intersection(*({run.config["seed"] for run in arm} for arm in arms))
+    return [sorted((r for r in arm if r.config["seed"] in common), key=lambda r: r.config["seed"]) for arm in arms]
+
+
 def gradient_ratio(records: Sequence[Record], base: Sequence[Record]) -> tuple[list[int], np.ndarray]:
     """Epochs, and a matrix (runs, epochs) of a run's mean gradient norm over that of the run of `base` beside it.
 

@@ -70,13 +70,14 @@ def regime_line(
     Where runs are not recorded yet it says how many, what they would cost, and the command.
     """
     known = list({record.key: record for records in runs.values() for record in records}.values())
-    text = (
-        f"{setting(baseline)} The baseline arm reaches {np.mean(accuracies(baseline)):.1f} % (n = {len(baseline)}). "
-        f"{len(known)} runs, {cpu_hours(known):.1f} CPU-hours."
-    )
+    text = "No run is recorded yet."
+    if baseline:
+        reached = f"The baseline arm reaches {np.mean(accuracies(baseline)):.1f} % (n = {len(baseline)})."
+        text = f"{setting(baseline)} {reached} {len(known)} runs, {cpu_hours(known):.1f} CPU-hours."
     missing, hours = missing_runs(arms, runs, seeds)
     if missing:
-        text += f" **{missing} runs are not recorded yet**, about {hours:.1f} CPU-hours: `{command}`."
+        cost = f", about {hours:.1f} CPU-hours" if known else ""
+        text += f" **{missing} runs are not recorded yet**{cost}: `{command}`."
     return Markdown(text)
 
 

@@ -29,7 +29,7 @@ def gather(
     """The records of each arm for the seeds 0, 1, …, in that order; or, by `over`, for so many folds.
 
     They are read from the file `record`; what it lacks is an error that says how to train it. With `partial` an arm may
-    lack runs, or all of them, as long as the file has some of the experiment; `missing_runs` counts them. Where `record`
+    lack runs, or all of them; `missing_runs` counts them, for the page to say so. Where `record`
     is empty they are trained, by a sweep into the store `$LAE_RUNS` (else `runs/`), so that starting again resumes;
     `save` then names a file that they are added to.
     """

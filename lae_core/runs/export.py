@@ -168,14 +168,14 @@ def _with_head(head: dict[str, Any], rest: str) -> bytes:
 def recorded(configs: Iterable[Config], path: str | Path, *, sweep: str, partial: bool = False) -> list[Record]:
     """The records of these configs, in their order, from an exported file; nothing is trained.
 
-    What is missing raises `LookupError`, which names `sweep`, the command that would fill it; with `partial` only if
-    nothing is there.
+    What is missing raises `LookupError`, which names `sweep`, the command that would fill it; with `partial` it is
+    left out.
     """
     wanted = list(configs)
     kept = read_export(path, schema=type(wanted[0]) if wanted else None) if Path(path).exists() else []
     found = {record.key: record for record in kept}
     missing = [config for config in wanted if config.key() not in found]
-    if missing and (not partial or len(missing) == len(wanted)):
+    if missing and not partial:
         raise LookupError(
             f"{path}: {len(missing)} of {len(wanted)} runs are not recorded, the first {missing[0].key()}. Run: {sweep}"
         )

@@ -42,10 +42,13 @@ def test_start_at_sets_the_temperature_alone():
     assert start_at("lae(t0=4)", 1) == "lae"
 
 
-def test_what_the_plan_trains_is_what_the_temperature_chapters_draw():
-    planned = expand(read_plan(REPO / "ci" / "plans" / "temperatures.yml"), RunConfig, recipe=recipe)
+@pytest.mark.parametrize(
+    ("plan", "chapters"), [("temperatures", ["initial_temperature", "final_temperature"]), ("precision", ["precision"])]
+)
+def test_what_a_plan_trains_is_what_its_chapters_draw(plan, chapters):
+    planned = expand(read_plan(REPO / "ci" / "plans" / f"{plan}.yml"), RunConfig, recipe=recipe)
     drawn = set()
-    for name in ("initial_temperature", "final_temperature"):
+    for name in chapters:
         notebook = Notebook(REPO, f"experiments/{name}")
         names = dict(notebook.values("cpu"))
         cell = next(c for c in notebook.read().cells if "arms" in c.metadata.get("tags", []))
