@@ -162,6 +162,12 @@ def off_size(records: Sequence[Record], view: str) -> list[float]:
     return (np.delete(values, at, axis=1).mean(axis=1) - values[:, at]).tolist()
 
 
+def breadth(side: tuple[Sequence[str], Sequence[Sequence[Record]]]) -> list[float]:
+    """By seed, the measure of `off_size`, the mean over some views and arms: a side is (views, arms)."""
+    seen, arms = side
+    return np.mean([off_size(arm, view) for view in seen for arm in arms], axis=0).tolist()
+
+
 def a_third_off(records: Sequence[Record]) -> dict[tuple[str, str], list[float]]:
     """Accuracy in % at the input sizes nearest to a third off that of training, by (smaller or larger, what was done).
 
