@@ -48,7 +48,8 @@ def arm(
     `size` is that of the pictures, by default the recipe's, and 128 px in the paper's MXResNet. `tuned_for` names the
     pool whose printed hyperparameters are taken; a named recipe has the same for all. `temperature_rate` multiplies the
     temperature's learning rate. `squeeze` is the pool of Squeeze-and-Excitation blocks, none without them.
-    `shares` are other input sizes to look at in the end, as shares of that of training. Further fields of the config can be changed.
+    `shares` are other input sizes to look at in the end, as shares of that of training. Further fields of the
+    config can be changed.
 
     Example:
         >>> arm("E7", "lae(t0=4)", "cifar10", recipe="minute", seed=3)
