@@ -6,12 +6,14 @@ float64), which is the kindest case for half precision: torch keeps the operands
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -80,15 +82,16 @@ def measure(form: str, z: Tensor, t: float, exact: list[Reference]) -> Errors:
     return worst
 
 
-def sweep(rows: int, n: int, log2_t: range, seed: int = 0) -> Iterator[tuple[str, str, int, Errors]]:
-    """(form, dtype, log2 t, errors) for rows of standard normal numbers, every form and dtype."""
+def sweep(rows: int, n: int, log2_t: range, seed: int = 0) -> pd.DataFrame:
+    """The errors on rows of standard normal numbers: one line per form, dtype and temperature."""
     normal = torch.randn(rows, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    for dtype in DTYPES:
+    lines = []
+    for dtype, t in itertools.product(DTYPES, (2.0**power for power in log2_t)):
         z = normal.to(dtype)
-        for power in log2_t:
-            exact = [reference(row.tolist(), 2.0**power) for row in z.double()]
-            for form in FORMS:
-                yield form, str(dtype).removeprefix("torch."), power, measure(form, z, 2.0**power, exact)
+        exact = [reference(row.tolist(), t) for row in z.double()]
+        where = {"dtype": str(dtype).removeprefix("torch."), "t": t}
+        lines += [{"form": form, **where, **measure(form, z, t, exact)._asdict()} for form in FORMS]
+    return pd.DataFrame(lines)
 
 
 def _weight_error(d_z: Tensor, wanted: Reference) -> float:

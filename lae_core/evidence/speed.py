@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -17,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from lae_core.evidence.figures import pool_style
+from lae_core.pooling import plain
 
 _OURS = pool_style("lae")["color"]
 # contender: colour and marker; ours is filled, eager and compiled share a colour
@@ -130,6 +132,24 @@ def traffic(pool: Callable[[Tensor, Tensor], Tensor], dtype: torch.dtype, traine
         value = pool(z, t)
         torch.autograd.grad(value, [z, t] if trained else [z], torch.empty_like(value))
     return count.bytes / (z.numel() * z.element_size()), count.operations
+
+
+def traffic_table() -> pd.DataFrame:
+    """`traffic` of the mean, of the textbook form, and of ours in torch operations."""
+    forms = {
+        "mean": lambda z, t: z.mean((2, 3)),
+        "textbook": lambda z, t: t * (torch.logsumexp(z / t, (2, 3)) - math.log(z[0, 0].numel())),
+        "ours, plain form": lambda z, t: plain.logavgexp(z, t.view(1, 1, 1, 1), None, (2, 3)),
+    }
+    rows = []
+    for (form, pool), dtype, trained in itertools.product(
+        forms.items(), (torch.float32, torch.bfloat16), (False, True)
+    ):
+        if form != "mean" or not trained:
+            reads, operations = traffic(pool, dtype, trained)
+            t = "–" if form == "mean" else "trained" if trained else "fixed"
+            rows.append({"form": form, "dtype": str(dtype)[6:], "t": t, "reads": reads, "operations": operations})
+    return pd.DataFrame(rows)
 
 
 def ratio_figure(frame: pd.DataFrame) -> Figure:

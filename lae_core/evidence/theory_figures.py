@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -63,4 +64,28 @@ def growth(row: Tensor, clutter: float, most: int = 16) -> Figure:
         axes.minorticks_off()
     panels[0].set_ylabel("change of the pooled value")
     panels[1].legend(loc="lower center", ncols=2)
+    return fig
+
+
+def errors_over_temperature(measured: pd.DataFrame, dtypes: tuple[str, ...]) -> Figure:
+    """What `accuracy.sweep` found: one panel per quantity and dtype, one line per form; grey where no digit is right."""
+    forms = list(dict.fromkeys(measured.form))
+    looks = dict(
+        zip(forms, zip(("#de790b", "#2a2428", "#9e0a5b", "#0178ef"), (3.4, 1.6, 1.8, 2.2), strict=True), strict=True)
+    )
+    quantities = {"value": "value", "d_z": "gradient to z", "d_log_t": "gradient to log t"}
+    fig, panels = plt.subplots(len(quantities), len(dtypes), figsize=(6.4, 7.2), sharex=True, squeeze=False)
+    for across, dtype in enumerate(dtypes):
+        here, wrong = measured[measured.dtype == dtype], 1 / torch.finfo(getattr(torch, dtype)).eps
+        for axes, (quantity, words) in zip(panels[:, across], quantities.items(), strict=True):
+            for (form, (colour, width)), dash in zip(looks.items(), ("-", DASHES[2], DASHES[1], "-"), strict=True):
+                line = here[here.form == form]
+                axes.plot(line.t, line[quantity].clip(lower=1e-2), color=colour, ls=dash, lw=width, label=form)
+            top = 10 * here.loc[here[quantity] < float("inf"), quantity].max()
+            axes.axhspan(wrong, max(top, 2 * wrong), color="#e8e8e8")
+            axes.set(xscale="log", yscale="log", title=f"{words}, {dtype}", ylim=(5e-3, max(top, 2 * wrong)))
+            axes.set_xticks([1e-2, 1, 1e2, 1e4, 1e6])
+    fig.supxlabel("temperature t", fontsize=11)
+    fig.supylabel("error in ε", fontsize=11)
+    fig.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return fig

@@ -6,10 +6,12 @@ The library holds plain C and knows neither Python nor torch, so one build serve
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -36,7 +38,7 @@ def _load() -> ctypes.CDLL | None:
         )
         return None
     pointer, size, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
-    library.lae_run.argtypes = [pointer] * 7 + [size] * 4 + [number] * 2 + [pointer]
+    library.lae_run.argtypes = [pointer] * 8 + [size] * 4 + [number] * 2 + [pointer]
     library.lae_run.restype = None
     return library
 
@@ -59,6 +61,7 @@ def _parallel() -> int | None:
 
 LIBRARY = _load()
 _PARALLEL = _parallel() if LIBRARY else None
+_run: Callable[..., None] = LIBRARY.lae_run if LIBRARY else None  # type: ignore[assignment]
 
 
 def accepts(z: Tensor) -> bool:
@@ -71,7 +74,8 @@ def forward(z: Tensor, t: Tensor, dims: tuple[int, ...], keepdim: bool) -> tuple
     shape = [1 if d in dims else size for d, size in enumerate(z.shape) if keepdim or d not in dims]
     t = _per_row(t, shape)
     value, kept = z.new_empty(shape), t.new_empty((3, outer * inner))
-    _run(z, t, outer, n, inner, value=value, kept=kept)
+    pointers = z.data_ptr(), t.data_ptr(), None, value.data_ptr(), kept.data_ptr(), None, None, None
+    _run(*pointers, outer, n, inner, t.numel() > 1, _DTYPES[z.dtype], torch.get_num_threads(), _PARALLEL)
     return value, kept
 
 
@@ -80,49 +84,53 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """The gradients to z and t; an empty one if that to t is not wanted."""
     rows, outer, n, inner = rows_in_memory(z, dims)
-    grad_z, grad_t = torch.empty_like(rows), t.new_empty(outer * inner + 1 if wants_t else 0)
     grad = grad.resolve_neg().contiguous()
-    _run(rows, _per_row(t, grad.shape), outer, n, inner, grad=grad, kept=kept, grad_z=grad_z, grad_t=grad_t)
+    grad_z, grad_t = torch.empty_like(rows), t.new_empty(grad.shape if wants_t else 0)  # of each row
+    sum_t = t.new_empty(t.shape) if wants_t and t.numel() == 1 else None
+    t_rows = _per_row(t, grad.shape)
+    pointers = rows.data_ptr(), t_rows.data_ptr(), grad.data_ptr(), None, kept.data_ptr(), grad_z.data_ptr()
+    pointers_t = grad_t.data_ptr() if wants_t else None, None if sum_t is None else sum_t.data_ptr()
+    sizes = outer, n, inner, t.numel() > 1
+    _run(*pointers, *pointers_t, *sizes, _DTYPES[z.dtype], torch.get_num_threads(), _PARALLEL)
     if rows is not z:
         grad_z = torch.empty_like(z).copy_(grad_z)
-    if wants_t:
-        grad_t = grad_t[-1:].view(t.shape) if t.numel() == 1 else grad_t[:-1].view(grad.shape).sum_to_size(t.shape)
-    return grad_z, grad_t.clone() if wants_t else grad_t
+    if sum_t is not None:
+        grad_t = sum_t
+    elif wants_t:
+        grad_t = grad_t.sum_to_size(t.shape)
+    return grad_z, grad_t
 
 
 def rows_in_memory(z: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, int, int, int]:
     """z, a copy if need be, and the sizes (outer, n, inner) as which it lies in memory, with the rows along n."""
-    kept = [d for d in range(z.dim()) if d not in dims]
-    n = math.prod([z.shape[d] for d in dims])
-    if dims[0] == len(kept) and z.is_contiguous():  # the usual case, without the time that views take
-        return z, math.prod(z.shape[: dims[0]]), n, 1
-    for split in range(len(kept), -1, -1):
-        if z.permute(*kept[:split], *dims, *kept[split:]).is_contiguous():
-            inner = math.prod([z.shape[d] for d in kept[split:]])
-            return z, z.numel() // max(n * inner, 1), n, inner
-    order = [*kept, *dims]
+    sizes = _sizes(z.shape, z.stride(), dims)
+    if sizes is not None:
+        return z, *sizes
+    order = [*(d for d in range(z.dim()) if d not in dims), *dims]
     copy = z.permute(order).contiguous().permute(sorted(range(z.dim()), key=order.__getitem__))
+    n = math.prod([z.shape[d] for d in dims])
     return copy, z.numel() // n, n, 1
+
+
+@functools.lru_cache(maxsize=256)  # of a small input, this would be a large part of the time
+def _sizes(shape: tuple[int, ...], strides: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """(outer, n, inner) for rows along `dims`, or None if they do not lie at equal distances."""
+    kept = [d for d in range(len(shape)) if d not in dims]
+    for split in range(len(kept), -1, -1):
+        if _contiguous(shape, strides, [*kept[:split], *dims, *kept[split:]]):
+            outer, n, inner = (math.prod([shape[d] for d in part]) for part in (kept[:split], dims, kept[split:]))
+            return outer, n, inner
+    return None
+
+
+def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], order: list[int]) -> bool:
+    step = 1
+    for d in reversed(order):
+        if shape[d] > 1 and strides[d] != step:
+            return False
+        step *= shape[d]
+    return True
 
 
 def _per_row(t: Tensor, shape: list[int] | torch.Size) -> Tensor:
     return t if t.numel() == 1 else t.expand(shape).contiguous()
-
-
-def _run(
-    z: Tensor,
-    t: Tensor,
-    outer: int,
-    n: int,
-    inner: int,
-    *,
-    kept: Tensor,
-    grad: Tensor | None = None,
-    value: Tensor | None = None,
-    grad_z: Tensor | None = None,
-    grad_t: Tensor | None = None,
-) -> None:
-    pointers = [None if x is None or not x.numel() else x.data_ptr() for x in (z, t, grad, value, kept, grad_z, grad_t)]
-    step = 0 if t.numel() == 1 else 1
-    threads = torch.get_num_threads()
-    LIBRARY.lae_run(*pointers, outer, n, inner, step, _DTYPES[z.dtype], threads, _PARALLEL)  # type: ignore[union-attr]

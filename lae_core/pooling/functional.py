@@ -7,6 +7,7 @@ Each row is computed from that row alone: its bits do not depend on the batch, o
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from types import ModuleType
@@ -21,7 +22,7 @@ from torch.autograd import forward_ad
 from lae_core.pooling import cpu, cuda, plain
 
 _DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-_KERNELS = {"cpu": cpu, "cuda": cuda}
+_RANGE = {dtype: (torch.finfo(dtype).tiny, torch.finfo(dtype).max) for dtype in (torch.float64, torch.float32)}
 
 
 def logavgexp(
@@ -59,10 +60,10 @@ def logavgexp(
     """
     dims = _check_dim(z, dim)
     shape = [1 if d in dims else size for d, size in enumerate(z.shape) if keepdim or d not in dims]
-    t = _check_t(t, torch.Size(shape), z)
+    t = _check_t(t, shape, z)
     if mask is not None:
         mask = _check_mask(mask, z)
-    if any(z.shape[d] == 0 for d in dims):
+    if not z.numel() and any(z.shape[d] == 0 for d in dims):
         return z.sum(dims, keepdim=keepdim) - math.inf
     kernel = _kernel(z, t) if mask is None else None
     if kernel is None:
@@ -77,8 +78,8 @@ def logavgexp(
 
 def _kernel(z: Tensor, t: Tensor) -> ModuleType | None:
     """The fused kernel for this input, or None where only the plain form will do."""
-    kernel = _KERNELS.get(z.device.type)
-    if kernel is None or t.device != z.device or not kernel.accepts(z):
+    kernel = _kernel_of_device(z)
+    if not (z.is_cpu or z.is_cuda) or t.device != z.device or not kernel.accepts(z):
         return None
     if torch.compiler.is_compiling():
         return None if torch.compiler.is_exporting() else kernel
@@ -89,12 +90,16 @@ def _kernel(z: Tensor, t: Tensor) -> ModuleType | None:
     return None if torch.jit.is_tracing() or forward_ad._current_level >= 0 else kernel
 
 
+def _kernel_of_device(z: Tensor) -> ModuleType:
+    return cpu if z.is_cpu else cuda
+
+
 class _Fused(torch.autograd.Function):
     """One kernel forward, one backward: in eager code, where the registered operator would have twice the overhead."""
 
     @staticmethod
     def forward(ctx, z, t, dims, keepdim):
-        value, kept = _KERNELS[z.device.type].forward(z, t, dims, keepdim)
+        value, kept = _kernel_of_device(z).forward(z, t, dims, keepdim)
         ctx.save_for_backward(z, t, kept)
         ctx.dims, ctx.keepdim = dims, keepdim
         return value
@@ -106,7 +111,7 @@ class _Fused(torch.autograd.Function):
             # a second derivative is being prepared, or there is a batch of gradients
             grad_z, grad_t = _plain_backward(grad, z, t, ctx.dims, ctx.keepdim)
         else:
-            grad_z, grad_t = _KERNELS[z.device.type].backward(grad, z, t, kept, ctx.dims, ctx.needs_input_grad[1])
+            grad_z, grad_t = _kernel_of_device(z).backward(grad, z, t, kept, ctx.dims, ctx.needs_input_grad[1])
         return grad_z, grad_t if ctx.needs_input_grad[1] else None, None, None
 
 
@@ -129,14 +134,14 @@ def _keepdim(x: Tensor, dims: tuple[int, ...], rank: int, keepdim: bool) -> Tens
 @torch.library.custom_op("lae::forward", mutates_args=())
 def _forward_op(z: Tensor, t: Tensor, dims: Sequence[int], keepdim: bool) -> tuple[Tensor, Tensor]:
     """Value, and what backward needs: the operator that compiled graphs contain."""
-    return cast(tuple[Tensor, Tensor], _KERNELS[z.device.type].forward(z, t, tuple(dims), keepdim))
+    return cast(tuple[Tensor, Tensor], _kernel_of_device(z).forward(z, t, tuple(dims), keepdim))
 
 
 @torch.library.custom_op("lae::backward", mutates_args=())
 def _backward_op(
     grad: Tensor, z: Tensor, t: Tensor, kept: Tensor, dims: Sequence[int], wants_t: bool
 ) -> tuple[Tensor, Tensor]:
-    return cast(tuple[Tensor, Tensor], _KERNELS[z.device.type].backward(grad, z, t, kept, tuple(dims), wants_t))
+    return cast(tuple[Tensor, Tensor], _kernel_of_device(z).backward(grad, z, t, kept, tuple(dims), wants_t))
 
 
 @_forward_op.register_fake
@@ -168,23 +173,32 @@ _forward_op.register_autograd(_backward, setup_context=_save)
 def _check_dim(z: Tensor, dim: int | Sequence[int]) -> tuple[int, ...]:
     if z.dtype not in _DTYPES:
         raise TypeError(f"z has dtype {z.dtype}; logavgexp takes float64, float32, bfloat16 or float16")
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    # the compiler would trace the function that is cached, and warn
+    find = _dims if torch.compiler.is_compiling() else _cached_dims
+    return find(dim if isinstance(dim, int) else tuple(dim), z.dim())
+
+
+def _dims(dim: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The dimensions from 0 on, sorted."""
+    dims = (dim,) if isinstance(dim, int) else dim
     if not dims:
         raise ValueError(f"dim is {dim!r}: name at least one dimension to pool over")
-    rank = z.dim()
     for d in dims:
         if not -rank <= d < rank:
             raise IndexError(f"dim is {dim!r}, but z has {rank} dimensions: each must lie in [{-rank}, {rank - 1}]")
     dims = tuple(sorted(d % rank for d in dims))
     if len(set(dims)) < len(dims):
-        raise ValueError(f"dim is {dim!r}, which names a dimension of z (shape {tuple(z.shape)}) twice")
+        raise ValueError(f"dim is {dim!r}, which names one of z's {rank} dimensions twice")
     return dims
 
 
-def _check_t(t: float | Tensor, shape: torch.Size, z: Tensor) -> Tensor:
+_cached_dims = functools.lru_cache(_dims)  # of a small input, this would be a large part of the time
+
+
+def _check_t(t: float | Tensor, shape: Sequence[int], z: Tensor) -> Tensor:
     """t as a tensor that broadcasts against the result, in the dtype of the computation: float32 for half types."""
     dtype = torch.float64 if z.dtype == torch.float64 else torch.float32
-    least, most = torch.finfo(dtype).tiny, torch.finfo(dtype).max
+    least, most = _RANGE[dtype]
     if not isinstance(t, Tensor):
         if not 0 < t < math.inf:
             raise ValueError(f"t is {t!r}: the temperature must be a positive, finite number")
@@ -192,10 +206,10 @@ def _check_t(t: float | Tensor, shape: torch.Size, z: Tensor) -> Tensor:
     if not t.dtype.is_floating_point:
         raise TypeError(f"t has dtype {t.dtype}: the temperature must be a floating-point tensor or a number")
     if t.dim() == 0:
-        t = t.to(z.device)
+        t = t if t.device == z.device else t.to(z.device)
     else:
         try:
-            fits = torch.broadcast_shapes(t.shape, shape) == shape
+            fits = torch.broadcast_shapes(t.shape, shape) == torch.Size(shape)
         except RuntimeError:
             fits = False
         if not fits:
@@ -204,7 +218,7 @@ def _check_t(t: float | Tensor, shape: torch.Size, z: Tensor) -> Tensor:
             )
     if t.dtype == torch.float64 and dtype == torch.float32:  # where it might become 0 or inf
         t = torch.where(t > 0, t.clamp(least, most), math.nan)
-    return t.to(dtype)
+    return t if t.dtype == dtype else t.to(dtype)
 
 
 def _check_mask(mask: Tensor, z: Tensor) -> Tensor:

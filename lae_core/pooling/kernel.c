@@ -168,10 +168,10 @@ static void do_units(void *data) {
     for (int64_t unit; (unit = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED)) < job->units;) do_unit(job, unit);
 }
 
-/* `parallel` is GOMP_parallel of the OpenMP that torch runs on, or NULL. If all rows share t, grad_t has one number more
- * than there are rows, for their sum. */
+/* grad_t is that of each row, and sum_t their sum if all rows share t; both NULL if not wanted.
+ * `parallel` is GOMP_parallel of the OpenMP that torch runs on, or NULL. */
 void lae_run(const void *z, const void *t, const void *grad, void *value, void *kept, void *grad_z, void *grad_t,
-             int64_t outer, int64_t n, int64_t inner, int64_t t_step, int32_t dtype, int32_t threads,
+             void *sum_t, int64_t outer, int64_t n, int64_t inner, int64_t t_step, int32_t dtype, int32_t threads,
              void (*parallel)(void (*)(void *), void *, unsigned, unsigned)) {
     const int64_t rows = outer * inner;
     Job job = {z, t, grad, value, kept, grad_z, grad_t, outer, n, inner, t_step, dtype, 0, 0, 0};
@@ -180,11 +180,11 @@ void lae_run(const void *z, const void *t, const void *grad, void *value, void *
     job.units = inner == 1 ? (outer + job.per_unit - 1) / job.per_unit : outer * ((inner + job.per_unit - 1) / job.per_unit);
     if (threads > 1 && parallel && job.units > 1 && rows * n >= 32768) parallel(do_units, &job, (unsigned)threads, 0);
     else do_units(&job);
-    if (grad_t && !t_step) {
+    if (sum_t) {
         double sum = 0;
         for (int64_t i = 0; i < rows; i++) sum += dtype == FLOAT64 ? ((double *)grad_t)[i] : ((float *)grad_t)[i];
-        if (dtype == FLOAT64) ((double *)grad_t)[rows] = sum;
-        else ((float *)grad_t)[rows] = (float)sum;
+        if (dtype == FLOAT64) *(double *)sum_t = sum;
+        else *(float *)sum_t = (float)sum;
     }
 }
 

@@ -99,6 +99,8 @@ def test_traffic_is_counted_in_reads_of_the_input():
     assert speed.traffic(lambda z, t: z.mean((2, 3)), torch.float32, False)[0] == pytest.approx(2, abs=0.1)
     twice, _ = speed.traffic(lambda z, t: (z * t).mean((2, 3)), torch.float32, False)
     assert twice > 5
+    table = speed.traffic_table().set_index(["form", "dtype", "t"])
+    assert len(table) == 10 and (table["reads"] >= 2).all()
 
 
 def test_help_is_enough_to_go_on(capsys):
