@@ -3,9 +3,29 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lae_core.pooling import PoolSpec, logavgexp, make_pool, swap_global_pool, weight_decay_groups
+    from lae_core.pooling import (
+        LogAvgExpPool1d,
+        LogAvgExpPool2d,
+        LogAvgExpPool3d,
+        PoolSpec,
+        logavgexp,
+        make_pool,
+        segment_logavgexp,
+        swap_global_pool,
+        weight_decay_groups,
+    )
 
-__all__ = ["PoolSpec", "logavgexp", "make_pool", "swap_global_pool", "weight_decay_groups"]
+__all__ = [
+    "LogAvgExpPool1d",
+    "LogAvgExpPool2d",
+    "LogAvgExpPool3d",
+    "PoolSpec",
+    "logavgexp",
+    "make_pool",
+    "segment_logavgexp",
+    "swap_global_pool",
+    "weight_decay_groups",
+]
 __version__ = "0.1.0"
 
 

@@ -349,7 +349,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         missing = (error.name or "").split(".")[0]
         if "extra" not in args or missing in ("", "lae_core"):
             raise
-        print(f"{name}: {missing} is not installed: pip install 'lae[{args.extra}]'", file=sys.stderr)
+        print(f"{name}: {missing} is not installed: pip install 'logavgexp[{args.extra}]'", file=sys.stderr)
         return 2
     except OSError as error:  # a disk that is full, read-only or gone: no bug of ours
         where = f"{error.filename}: " if error.filename else ""

@@ -61,7 +61,7 @@ def contenders(t: float, trained: bool) -> dict[str, nn.Module]:
         from logavgexp_pytorch import logavgexp as peer
         from timm.layers.other_pool import LsePlus2d
     except ImportError as error:
-        raise SystemExit(f"lae bench operator needs the peers: pip install 'lae[peers]' ({error})") from error
+        raise SystemExit(f"lae bench operator needs the peers: pip install 'logavgexp[peers]' ({error})") from error
     pools["logavgexp-pytorch"] = _Timed(lambda z, t: peer(z.flatten(2), temp=t), t, trained)
     pools["timm LsePlus2d"] = LsePlus2d(r=1 / t, r_learnable=trained)
     return pools

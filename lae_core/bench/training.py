@@ -125,7 +125,7 @@ def _timm(book: Textbook) -> Callable[[], None]:
         from timm.data import create_loader
         from timm.optim import create_optimizer_v2
     except ImportError as error:
-        raise SystemExit(f"lae bench training needs timm: pip install 'lae[peers]' ({error})") from error
+        raise SystemExit(f"lae bench training needs timm: pip install 'logavgexp[peers]' ({error})") from error
     dataset: Any = PILPictures(*book.train, lambda image: image)  # the loader sets its own transform
     loader = create_loader(
         dataset, (3, 32, 32), book.batch, is_training=True, use_prefetcher=False, num_workers=0,

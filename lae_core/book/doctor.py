@@ -46,7 +46,7 @@ def _software() -> Iterator[Line]:
             try:
                 yield _installed(name)
             except metadata.PackageNotFoundError:
-                yield NOTE, name, f"not installed, the operator does not need it: pip install 'lae[{extra}]'"
+                yield NOTE, name, f"not installed, the operator does not need it: pip install 'logavgexp[{extra}]'"
 
 
 def _installed(name: str) -> Line:
@@ -126,7 +126,7 @@ def _data_sets() -> Iterator[Line]:
         from lae_core.training.data import data_root, load
         from lae_core.training.datasets import DATASETS
     except ModuleNotFoundError as error:
-        yield NOTE, "data sets", f"not looked at, {error.name} is not installed: pip install 'lae[models]'"
+        yield NOTE, "data sets", f"not looked at, {error.name} is not installed: pip install 'logavgexp[models]'"
         return
 
     for name, spec in DATASETS.items():

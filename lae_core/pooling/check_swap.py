@@ -22,11 +22,11 @@ _WITHOUT = "check=False swaps without this check"
 class _Trial(GlobalPool):
     """The pool that the model has now; once `spoilt`, with each channel scaled and shifted at random."""
 
-    def __init__(self, pool: GlobalPool, flatten: bool) -> None:
-        super().__init__(flatten)
+    def __init__(self, pool: GlobalPool, site: PoolSite) -> None:
+        super().__init__(site.flatten, input_fmt=site.input_fmt)
         self.now, self.spoilt = pool, False
 
-    def pool(self, z: Tensor) -> Tensor:
+    def pool(self, z: Tensor, mask: Tensor | None) -> Tensor:
         pooled = self.now(z)
         if not self.spoilt:
             return pooled
@@ -47,7 +47,7 @@ def check_swap(
     """
     kind = type(model).__name__
     copied, before = _run_as_it_is(model, sizes, prepare)
-    trial = _Trial(_present_pool(copied.model, site), site.flatten)
+    trial = _Trial(_present_pool(copied.model, site), site)
     install(copied.model, site, trial)
     place = f"with its own pool ({site.pools}) put in place of the {site.shown}"
     effect = False
@@ -125,7 +125,7 @@ def _present_pool(model: nn.Module, site: PoolSite) -> GlobalPool:
     if site.pools == "ours" and site.module is not None:
         present = copy.deepcopy(model.get_submodule(site.module))
         assert isinstance(present, GlobalPool)  # as `locate_global_pool` says
-        present.flatten = True
+        present.flatten, present.input_fmt = True, "NCHW"
         return present
     return MaxPool() if site.pools == "max" else AvgPool()
 

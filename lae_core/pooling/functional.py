@@ -1,7 +1,7 @@
 """LogAvgExp as one function: checks of its arguments, and the choice of the form that computes it.
 
 `plain` has the formulas, in torch operations. `cpu` and `cuda` do the same in one kernel forward and one backward, where
-that is possible: not for masks, for an exported graph, for vmap and other transforms, or for second derivatives.
+that is possible: not for masks or weights, for an exported graph, for vmap and other transforms, or for second derivatives.
 Each row is computed from that row alone: its bits do not depend on the batch, on threads, or on gradients being asked for.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Sequence
 from types import ModuleType
 from typing import cast
@@ -28,8 +29,9 @@ _RANGE = {dtype: (torch.finfo(dtype).tiny, torch.finfo(dtype).max) for dtype in 
 def logavgexp(
     z: Tensor,
     t: float | Tensor = 1.0,
-    dim: int | Sequence[int] = -1,
+    dim: int | Sequence[int] | None = -1,
     mask: Tensor | None = None,
+    weights: Tensor | None = None,
     keepdim: bool = False,
 ) -> Tensor:
     r"""LogAvgExp, :math:`\mathrm{LAE}(z; t) = t \log\left(\frac{1}{n} \sum_i \exp(z_i / t)\right)`, over one or more dimensions.
@@ -41,28 +43,39 @@ def logavgexp(
         t: temperature, a positive number or a tensor that broadcasts against the result (a scalar, one per channel, one per
             sample). Gradients flow to a tensor. Its values are not checked, as that would make a GPU wait and would break
             compilation: where t ≤ 0 or nan the result is nan.
-        dim: the dimension or dimensions to pool over.
+        dim: the dimension or dimensions to pool over; None pools over all.
         mask: boolean, broadcastable to the shape of z. Elements where it is False count neither in the sum nor in n.
+        weights: how much each element counts, broadcastable to the shape of z: the mean becomes a weighted mean. Only their
+            ratios within a row matter. An element of weight 0 does not count, as with a mask, and has no gradient.
+            Gradients flow to other weights. A row with a negative, infinite or nan weight gives nan.
         keepdim: keep the pooled dimensions with size 1.
 
     Returns:
         A tensor of z's dtype.
 
-    At the edges: one element is returned as it is; any nan gives nan; a +inf gives +inf (with nan as the gradient of the
-    infinite elements); -inf elements count in n and add nothing; a row with nothing in it (no elements, all masked, or all
-    -inf) gives -inf and zero gradient.
+    At the edges: one element, or a tensor without dimensions, is returned as it is; any nan gives nan; a +inf gives +inf
+    (with nan as the gradient of the infinite elements); -inf elements count in n and add nothing; a row with nothing in it
+    (no elements, all masked, or all -inf) gives -inf and zero gradient.
 
     Example:
         >>> logavgexp(torch.tensor([0.0, 1.0, 2.0]), t=0.01)
         tensor(1.9890)
         >>> logavgexp(torch.randn(8, 512, 7, 7), t=4.0, dim=(2, 3)).shape
         torch.Size([8, 512])
+        >>> logavgexp(torch.tensor([0.0, 1.0, 2.0]), t=100.0, weights=torch.tensor([3.0, 1.0, 0.0]))
+        tensor(0.2509)
     """
     dims = _check_dim(z, dim)
+    if z.dim() == 0:
+        row = z.reshape(1)
+        mask, weights = (x.reshape(1) if isinstance(x, Tensor) and x.dim() == 0 else x for x in (mask, weights))
+        return logavgexp(row, t, 0, mask, weights)
     shape = [1 if d in dims else size for d, size in enumerate(z.shape) if keepdim or d not in dims]
     t = _check_t(t, shape, z)
     if mask is not None:
         mask = _check_mask(mask, z)
+    if weights is not None:
+        mask = _check_weights(weights, mask, z, t.dtype, dims)
     if not z.numel() and any(z.shape[d] == 0 for d in dims):
         return z.sum(dims, keepdim=keepdim) - math.inf
     kernel = _kernel(z, t) if mask is None else None
@@ -170,29 +183,44 @@ def _backward(ctx, grad, _):
 _forward_op.register_autograd(_backward, setup_context=_save)
 
 
-def _check_dim(z: Tensor, dim: int | Sequence[int]) -> tuple[int, ...]:
+def _check_dim(z: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
     if z.dtype not in _DTYPES:
         raise TypeError(f"z has dtype {z.dtype}; logavgexp takes float64, float32, bfloat16 or float16")
+    if z.is_nested:
+        raise TypeError(
+            "z is a nested tensor; expected a padded one with a mask, or segment_logavgexp(z.values(), ptr=z.offsets())"
+        )
+    rank = max(z.dim(), 1)  # as elsewhere in torch, a tensor without dimensions has a dimension 0
+    if dim is None:
+        return tuple(range(rank))
     # the compiler would trace the function that is cached, and warn
     find = _dims if torch.compiler.is_compiling() else _cached_dims
-    return find(dim if isinstance(dim, int) else tuple(dim), z.dim())
+    return find((dim,) if isinstance(dim, int) else _indices(dim), rank)
 
 
-def _dims(dim: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
+def _dims(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
     """The dimensions from 0 on, sorted."""
-    dims = (dim,) if isinstance(dim, int) else dim
+    given = dims[0] if len(dims) == 1 else dims
     if not dims:
-        raise ValueError(f"dim is {dim!r}: name at least one dimension to pool over")
+        raise ValueError(f"dim is {given!r}: name at least one dimension to pool over")
     for d in dims:
         if not -rank <= d < rank:
-            raise IndexError(f"dim is {dim!r}, but z has {rank} dimensions: each must lie in [{-rank}, {rank - 1}]")
+            raise IndexError(f"dim is {given!r}, but z has {rank} dimensions: each must lie in [{-rank}, {rank - 1}]")
     dims = tuple(sorted(d % rank for d in dims))
     if len(set(dims)) < len(dims):
-        raise ValueError(f"dim is {dim!r}, which names one of z's {rank} dimensions twice")
+        raise ValueError(f"dim is {given!r}, which names one of z's {rank} dimensions twice")
     return dims
 
 
 _cached_dims = functools.lru_cache(_dims)  # of a small input, this would be a large part of the time
+
+
+def _indices(dim: object) -> tuple[int, ...]:
+    """The integers that `dim` is or holds, of whichever type: NumPy's among them."""
+    try:
+        return tuple(operator.index(d) for d in dim) if hasattr(dim, "__len__") else (operator.index(dim),)  # type: ignore
+    except TypeError:
+        raise TypeError(f"dim is {dim!r}: it must be an integer, several integers, or None for all") from None
 
 
 def _check_t(t: float | Tensor, shape: Sequence[int], z: Tensor) -> Tensor:
@@ -232,3 +260,30 @@ def _check_mask(mask: Tensor, z: Tensor) -> Tensor:
     if not fits:
         raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to z's {tuple(z.shape)}")
     return mask.reshape((1,) * (z.dim() - mask.dim()) + mask.shape)
+
+
+def _check_weights(
+    weights: Tensor, mask: Tensor | None, z: Tensor, dtype: torch.dtype, dims: tuple[int, ...]
+) -> Tensor:
+    """Weights between 0 and 1 of z's number of dimensions, in the dtype of the computation, and 0 where masked."""
+    if not isinstance(weights, Tensor) or weights.dtype.is_complex:
+        kind = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
+        raise TypeError(f"weights is {kind}: it must be a tensor of real numbers that are not negative")
+    try:
+        fits = torch.broadcast_shapes(weights.shape, z.shape) == z.shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(f"weights has shape {tuple(weights.shape)}, which does not broadcast to z's {tuple(z.shape)}")
+    weights = weights.reshape((1,) * (z.dim() - weights.dim()) + weights.shape)
+    if not weights.is_floating_point() or weights.dtype.itemsize < dtype.itemsize:
+        weights = weights.to(dtype)
+    if mask is not None:
+        weights = torch.where(mask, weights, 0.0)
+    if weights.numel():
+        # a factor common to a row changes nothing, not even the derivatives: this one keeps sums from overflowing
+        largest = weights.detach().amax(dims, keepdim=True)
+        least = torch.finfo(dtype).tiny  # what is not 0 stays so
+        share = (weights / torch.where(largest == 0, 1.0, largest)).clamp(min=least)
+        weights = torch.where(weights > 0, share, torch.where(weights == 0, 0.0, math.nan))
+    return weights.to(dtype)

@@ -1,4 +1,4 @@
-"""Find a model's global spatial pool by running it on shapes alone."""
+"""Find a model's global pool, over positions or tokens, by running it on shapes alone."""
 
 from __future__ import annotations
 
@@ -36,8 +36,14 @@ class PoolSite:
     pools: str  # what it computes: avg, max, or ours for one of our pools
     rectify: bool  # whether a ReLU stands between the producer and the pool
     channels: int
-    channels_last: bool  # (batch, height, width, channels)
+    channels_last: bool  # (batch, height, width, channels), or (batch, tokens, channels)
     flatten: bool
+    prefix: int = 0  # how many tokens, such as a class token, stand before those that are pooled
+
+    @property
+    def input_fmt(self) -> str:
+        """Where the channels are, as a pool is told it."""
+        return "NHWC" if self.channels_last else "NCHW"
 
     @property
     def shown(self) -> str:
@@ -109,6 +115,7 @@ class _Watch(TorchFunctionMode):
         self.entered: Counter[int] = Counter()  # id of a module -> how often it was called
         self.called: dict[int, list[str]] = {}  # id of a module -> functions called in it that make new values
         self.produced: dict[int, str] = {}  # id of a tensor -> the module that gave it
+        self.prefix: dict[int, int] = {}  # id of a tensor -> how many tokens in front were cut off
         self.touched: dict[int, list[str]] = {}  # id of a tensor -> functions that changed it since
         self.used: dict[int, list[str]] = {}  # id of a tensor -> functions that read it since
         self.pooled: dict[int, list[str]] = {}  # id of a tensor -> functions that pool all its positions
@@ -134,9 +141,7 @@ class _Watch(TorchFunctionMode):
         self.stack.append(module)
         self.entered[id(module)] += 1
         self.called.setdefault(id(module), [])
-        if self.found and any(
-            isinstance(x, Tensor) and x.dim() == 4 and _positions(x, self.found["last"]) > 1 for x in inputs
-        ):
+        if self.found and any(isinstance(x, Tensor) and _has_positions(x, self.found) for x in inputs):
             self.found = None  # something spatial follows, so this was not the end: a squeeze inside a block
 
     def _leave(self, module: nn.Module, inputs: tuple, output: Any) -> None:
@@ -166,10 +171,13 @@ class _Watch(TorchFunctionMode):
                 self.used.setdefault(id(leaf), []).append(name)
                 self.alive.append(leaf)
         if before is not None and isinstance(result, Tensor) and not any(isinstance(m, GlobalPool) for m in self.stack):
-            if before.dim() == 4 and result.numel() * 4 <= before.numel() and _is_pool(name):
+            if before.dim() in (3, 4) and result.numel() * 4 <= before.numel() and _is_pool(name):
                 self._note_pool(before, result, "max" if "max" in name else "avg", name)
             elif id(before) in self.produced and self.stack and self.names.get(id(self.stack[-1])) is not None:
-                if name in _RECTIFIERS or name == "dropout":
+                cut = _cut_off(args) if name == "__getitem__" else None
+                if cut is not None:
+                    self.prefix[id(result)] = cut
+                if name in _RECTIFIERS or name == "dropout" or cut is not None:
                     self.used.setdefault(id(result), [])
                     self.produced[id(result)] = self.produced[id(before)]
                     self.touched[id(result)] = [*self.touched[id(before)], name]
@@ -178,7 +186,10 @@ class _Watch(TorchFunctionMode):
 
     def _note_pool(self, z: Tensor, pooled: Tensor, pools: str, function: str) -> None:
         shape = tuple(size for size in pooled.shape[1:] if size != 1)
-        if shape not in ((z.shape[1],), (z.shape[3],)):
+        tokens = z.dim() == 3
+        if pooled.shape[0] != z.shape[0] or shape not in (
+            ((z.shape[2],),) if tokens else ((z.shape[1],), (z.shape[3],))
+        ):
             return
         self.pooled.setdefault(id(z), []).append(pools)
         self.alive.append(z)
@@ -192,7 +203,9 @@ class _Watch(TorchFunctionMode):
             "producer": self.produced.get(id(z)),
             "touched": self.touched.get(id(z), []),
             "channels": shape[0],
-            "last": shape != (z.shape[1],),
+            "last": tokens or shape != (z.shape[1],),
+            "tokens": tokens,
+            "prefix": self.prefix.get(id(z), 0),
         }
 
     def site(self) -> PoolSite:
@@ -201,7 +214,7 @@ class _Watch(TorchFunctionMode):
         if found is None:
             raise ValueError(
                 f"{kind} has no global spatial pool to swap: it ends without a mean or maximum over all positions "
-                "(a ViT pools tokens or none; VGG and AlexNet pool to a grid)"
+                "(a ViT may read its class token; VGG and AlexNet pool to a grid)"
             )
         several = self.pooled[found["z"]]
         if len(several) > 1:
@@ -224,7 +237,7 @@ class _Watch(TorchFunctionMode):
             )
         self._check_producer(kind, found)
         rectify = any(name in _RECTIFIERS for name in found["touched"])
-        return PoolSite(None, found["producer"], rectify=rectify, flatten=False, **shared)
+        return PoolSite(None, found["producer"], rectify=rectify, flatten=False, prefix=found["prefix"], **shared)
 
     def _does_nothing_else(self, holder: int, pools: str) -> bool:
         return pools == "ours" or len(self.called[holder]) == self.entered[holder]
@@ -262,5 +275,19 @@ def _is_pool(name: str) -> bool:
     )
 
 
-def _positions(x: Tensor, channels_last: bool) -> int:
-    return x.shape[1] * x.shape[2] if channels_last else x.shape[2] * x.shape[3]
+def _has_positions(x: Tensor, found: dict[str, Any]) -> bool:
+    """Whether x is still to be pooled, once a pool was found."""
+    if x.dim() == 3:
+        return found["tokens"] and x.shape[1] > 1
+    return x.dim() == 4 and (x.shape[1] * x.shape[2] if found["last"] else x.shape[2] * x.shape[3]) > 1
+
+
+def _cut_off(args: tuple) -> int | None:
+    """k for x[:, k:] of tokens (batch, tokens, channels), else None."""
+    x, index = args
+    if x.dim() != 3 or not isinstance(index, tuple) or len(index) != 2 or index[0] != slice(None):
+        return None
+    rest = index[1]
+    if not isinstance(rest, slice) or rest.stop is not None or rest.step is not None:
+        return None
+    return rest.start or 0

@@ -12,6 +12,7 @@ import torch
 
 from lae_core.pooling import modules
 from lae_core.pooling.modules import GlobalPool
+from lae_core.pooling.temperature import check_t0
 
 _DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32, "float64": torch.float64}
 
@@ -21,6 +22,7 @@ class _Argument:
     default: float | str
     choices: tuple[str, ...] = ()  # empty: a positive number, or a share of one
     share: bool = False  # from 0 to 1
+    inverse_of: str = ""  # another argument, which is written instead
 
     def read(self, name: str, text: str) -> float | str:
         if self.choices:
@@ -58,6 +60,7 @@ def _avg(spec: PoolSpec, channels: int | None, **shared: Any) -> GlobalPool:
 
 def _lae(spec: PoolSpec, channels: int | None, **shared: Any) -> GlobalPool:
     textbook = spec["form"] == "textbook"
+    shared["t_min"] = spec["t_min"]
     if spec["train"].startswith("context"):
         return modules.ContextLAEPool(spec["t0"], channels, textbook, **shared)
     return modules.LAEPool(spec["t0"], channels, spec["train"] != "no", textbook, **shared)
@@ -73,6 +76,8 @@ _POOLS: dict[str, _Pool] = {
             "t0": _Argument(1.0),
             "train": _Argument("no", ("no", "one", "channel", "context", "context-channel")),
             "form": _Argument("stable", ("stable", "textbook")),
+            "t_min": _Argument(0.0),
+            "r0": _Argument(1.0, inverse_of="t0"),
         },
     ),
     "mixed": _Pool(
@@ -103,7 +108,10 @@ class PoolSpec:
 
     @classmethod
     def parse(cls, text: str | PoolSpec) -> PoolSpec:
-        """Read a spec such as `lae(t0=4, train=channel)`; every error names what would be accepted."""
+        """Read a spec such as `lae(t0=4, train=channel)`; every error names what would be accepted.
+
+        `lae(r0=5)` gives the sharpness r = 1/t, and is read as `lae(t0=0.2)`.
+        """
         if isinstance(text, PoolSpec):
             return text
         match = re.fullmatch(r"\s*([\w-]+)\s*(?:\((.*)\))?\s*", text) if isinstance(text, str) else None
@@ -121,12 +129,22 @@ class PoolSpec:
             if key in given:
                 raise ValueError(f"{key} is given twice in {text!r}")
             given[key] = accepted[key].read(f"{key} in {text!r}", value)
+        for key in [key for key in given if accepted[key].inverse_of]:
+            other = accepted[key].inverse_of
+            if other in given:
+                raise ValueError(f"{other} and {key} are both given in {text!r}; expected one, as {other} = 1/{key}")
+            given[other] = 1 / given.pop(key)  # type: ignore[operator]
+        if "t_min" in given:
+            check_t0(given.get("t0", accepted["t0"].default), given["t_min"])  # type: ignore[arg-type]
         written = ((key, given[key]) for key in accepted if key in given and given[key] != accepted[key].default)
         return cls(name, tuple(written))
 
     def __getitem__(self, key: str) -> Any:
         """The value of an argument, given or default."""
-        return dict(self.arguments).get(key, (_POOLS[self.name].arguments | {"dtype": _DTYPE})[key].default)
+        argument = (_POOLS[self.name].arguments | {"dtype": _DTYPE})[key]
+        if argument.inverse_of:
+            return 1 / self[argument.inverse_of]
+        return dict(self.arguments).get(key, argument.default)
 
     def replace(self, **arguments: float | str) -> PoolSpec:
         """The same pool with some arguments changed."""
@@ -140,15 +158,19 @@ class PoolSpec:
         return f"{self.name}({inside})"
 
 
-def make_pool(spec: str | PoolSpec, channels: int | None, flatten: bool = True) -> GlobalPool:
+def make_pool(
+    spec: str | PoolSpec, channels: int | None = None, flatten: bool = True, input_fmt: str = "NCHW"
+) -> GlobalPool:
     """The pool that `spec` names, for inputs with so many channels; None will do where no parameter is per channel.
+
+    `input_fmt="NLC"` makes it a pool for tokens, (batch, length, channels); see :class:`.GlobalPool`.
 
     Example:
         >>> make_pool("lae(t0=4, train=one)", channels=512)
-        LAEPool(t=4, trained)
+        LAEPool(t=4, r=0.25, trained)
     """
     spec = PoolSpec.parse(spec)
-    shared: dict[str, Any] = {"flatten": flatten, "dtype": _DTYPES.get(spec["dtype"])}
+    shared: dict[str, Any] = {"flatten": flatten, "dtype": _DTYPES.get(spec["dtype"]), "input_fmt": input_fmt}
     pool = _POOLS[spec.name]
     for_each = "train" in pool.arguments and spec["train"] in ("channel", "context-channel")
     whole = isinstance(channels, numbers.Integral) and not isinstance(channels, bool) and channels >= 1

@@ -18,19 +18,20 @@ _ATTRIBUTE = "swapped_global_pool"
 
 
 def swap_global_pool(model: nn.Module, spec: str | PoolSpec, check: bool = True) -> nn.Module:
-    """Put the pool that `spec` names in the place of the model's global spatial pool, and return the model.
+    """Put the pool that `spec` names in the place of the model's global pool, and return the model.
 
     Works on classification networks of torchvision and timm, and on others built alike: the pool is found by running the model
-    once without data (shapes alone), so it may be a module anywhere or a function called inside `forward`. What comes after it
-    sees the shapes that it saw before. timm's `reset_classifier(n)` keeps the new pool. Train or load as usual: the pool's
-    parameters are in `model.parameters()` and in the `state_dict`.
+    once without data (shapes alone), so it may be a module anywhere or a function called inside `forward`. It may pool
+    positions, or tokens as those transformers do that do not read a class token. What comes after it sees the shapes that it
+    saw before. timm's `reset_classifier(n)` keeps the new pool. Train or load as usual: the pool's parameters are in
+    `model.parameters()` and in the `state_dict`.
 
     The swap is tried on a copy first, with a small random batch, in eval and in train mode: with the pool that the model has now
     in the new place, the copy must compute what it computes now, and its output must depend on that pool.
     `check=False` leaves this out, for a model that cannot be run here.
 
     Raises:
-        ValueError: the model has no global spatial pool (a ViT pools tokens or none; VGG and AlexNet pool to a grid), it lies
+        ValueError: the model has no global pool (a ViT may read its class token; VGG and AlexNet pool to a grid), it lies
             where nothing can be put in its place, or the check failed. The model is then left as it was.
 
     Example:
@@ -44,7 +45,7 @@ def swap_global_pool(model: nn.Module, spec: str | PoolSpec, check: bool = True)
         following = next(sites, (site, size))[1]  # a model may name a large image, and do with a small one
         sizes = itertools.chain(sorted({size, following}), (later for _, later in sites))
         check_swap(model, site, sizes, _remove_hooked, _install)
-    pool = make_pool(spec, site.channels, flatten=site.flatten)
+    pool = make_pool(spec, site.channels, flatten=site.flatten, input_fmt=site.input_fmt)
     parameter = next(model.parameters(), None)
     if parameter is not None:
         pool.to(parameter.device)
@@ -71,12 +72,11 @@ def _install(model: nn.Module, site: PoolSite, pool: GlobalPool) -> None:
     _remove_hooked(model)
     if site.module is not None:
         previous = model.get_submodule(site.module)
-        replacement: nn.Module = _ChannelsLast(pool) if site.channels_last else pool
         if hasattr(previous, "pool_type"):  # timm's heads compare it when they are reset
-            replacement.pool_type = previous.pool_type
+            pool.pool_type = previous.pool_type
         # one module may be registered under several names
         for name in [n for n, m in model.named_modules(remove_duplicate=False) if m is previous]:
-            model.set_submodule(name, replacement)
+            model.set_submodule(name, pool)
         if hasattr(model, "reset_classifier"):
             object.__setattr__(model, "reset_classifier", _ResetClassifier(model, site.module))
     elif site.producer is not None:
@@ -84,32 +84,17 @@ def _install(model: nn.Module, site: PoolSite, pool: GlobalPool) -> None:
         model.get_submodule(site.producer).register_forward_hook(_PoolAfter(pool, site))
 
 
-class _ChannelsLast(nn.Module):
-    """A pool for (batch, height, width, channels)."""
-
-    def __init__(self, pool: GlobalPool) -> None:
-        super().__init__()
-        self.pool = pool
-
-    def forward(self, z: Tensor) -> Tensor:
-        return _pool_channels_last(self.pool, z)
-
-    def feat_mult(self) -> int:
-        return self.pool.feat_mult()
-
-    def is_identity(self) -> bool:
-        return False
-
-
 class _PoolAfter:
     """A forward hook that pools what a module gives. The mean that follows then has one position and changes nothing."""
 
     def __init__(self, pool: GlobalPool, site: PoolSite) -> None:
-        self.pool, self.rectify, self.channels_last = pool, site.rectify, site.channels_last
+        self.pool, self.rectify, self.prefix = pool, site.rectify, site.prefix
 
     def __call__(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
         z = output.relu() if self.rectify else output
-        return _pool_channels_last(self.pool, z) if self.channels_last else self.pool(z)
+        if not self.prefix:
+            return self.pool(z)
+        return torch.cat([z[:, : self.prefix], self.pool(z[:, self.prefix :])], 1)
 
 
 class _ResetClassifier:
@@ -125,11 +110,6 @@ class _ResetClassifier:
         asked_for_another = any(value is not None for value in (*args, kwargs.get("global_pool")))
         if not asked_for_another:
             self.model.set_submodule(self.path, pool)
-
-
-def _pool_channels_last(pool: GlobalPool, z: Tensor) -> Tensor:
-    pooled = pool(z.movedim(-1, 1))
-    return pooled if pool.flatten else pooled.movedim(1, -1)
 
 
 def _remove_hooked(model: nn.Module) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from lae_core.pooling.modules import GlobalPool
+from lae_core.pooling.windows import LogAvgExpPool
 
 
 def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
@@ -19,7 +20,7 @@ def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
     """
     names: dict[int, str] = {}
     for module in model.modules():
-        if isinstance(module, GlobalPool):
+        if isinstance(module, GlobalPool | LogAvgExpPool):
             for parameter in module.parameters(recurse=False):
                 names[id(parameter)] = "temperature" if hasattr(module, "log_t") else "no_decay"
     groups = []

@@ -129,9 +129,9 @@ def test_one_notebook_with_two_parameters(copy: Copy):
         ran.metadata["lae"]["parameters"] | {"temperatures": [0.1, 10.0], "train": "one"}
         == ran.metadata["lae"]["parameters"]
     )
-    assert "t = 0.1: " in str(ran) and "t = 10: " in str(ran) and "LAEPool(t=4, trained)" in str(ran)
+    assert "t = 0.1: " in str(ran) and "t = 10: " in str(ran) and "LAEPool(t=4, r=0.25, trained)" in str(ran)
     stock = nbformat.read(copy.root / "out.ipynb", as_version=4)
-    assert "LAEPool(t=4, trained)" in str(stock)
+    assert "LAEPool(t=4, r=0.25, trained)" in str(stock)
 
 
 def test_a_plan_run_and_exported(copy: Copy):

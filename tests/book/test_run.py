@@ -230,4 +230,4 @@ def test_stock_jupytext_and_papermill_run_a_chapter(tmp_path, where):
         env={**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
     )
     printed = json.dumps(nbformat.read(output, as_version=4))
-    assert "LAEPool(t=2, trained)" in printed
+    assert "LAEPool(t=2, r=0.5, trained)" in printed

@@ -41,11 +41,11 @@ def canonical(name: str) -> str:
 
 
 def declared(extras: list[str]) -> set[str]:
-    """The distributions that `pip install lae[extras]` names, through the extras of our own that they include."""
+    """The distributions that `pip install logavgexp[extras]` names, through the extras of our own that they include."""
     found: set[str] = set()
     for line in [*PROJECT["dependencies"], *(r for extra in extras for r in PROJECT["optional-dependencies"][extra])]:
         name, ours = re.match(r"([\w.-]+)(?:\[([\w,]+)\])?", line).groups()  # type: ignore[union-attr]
-        found |= declared(ours.split(",")) if name == "lae" else {canonical(name)}
+        found |= declared(ours.split(",")) if name == PROJECT["name"] else {canonical(name)}
     return found
 
 
@@ -95,6 +95,22 @@ print(*{name.split(".")[0] for name in set(sys.modules) - before})
 
 def test_requirements_are_torch_alone():
     assert declared([]) == {"torch"}
+
+
+def test_the_distribution_has_its_own_name():
+    """`lae` on the package index is a stranger's package: no text, message or requirement may send anyone there."""
+    assert PROJECT["name"] == "logavgexp"
+    assert {"lae"} == set(PROJECT["scripts"]), "the command keeps its name"
+    extras = "|".join(PROJECT["optional-dependencies"])
+    wrong = re.compile(rf"""pip install [^\n]*?(?<![\w./\[-])lae(?![\w-])|(?<![\w.])lae\[(?:{extras}|\{{)""")
+    assert wrong.search("pip install 'lae[models]'") and wrong.search("pip install lae") and wrong.search('"lae[book]"')
+    files = run("git", "ls-files", cwd=REPO).stdout.split()
+    texts = [
+        REPO / name for name in files if name.endswith((".md", ".py", ".toml", ".yml", ".txt", ".cff", "file", ".sh"))
+    ]
+    assert len(texts) > 100
+    here = Path(__file__).resolve()
+    assert [str(file) for file in texts if file != here and wrong.search(file.read_text(encoding="utf-8"))] == []
 
 
 def test_version_is_one():
@@ -201,6 +217,7 @@ def clean(built: Path, tmp_path_factory) -> Path:
 
 @pytest.mark.long
 def test_wheel_and_sdist_hold_what_they_should(built: Path):
+    assert all(file.name.startswith("logavgexp-") for file in built.iterdir())
     names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
     ours = {path.relative_to(REPO).as_posix() for path in (REPO / "lae_core").rglob("*") if path.is_file()}
     ours = {name for name in ours if "__pycache__" not in name}
@@ -263,7 +280,7 @@ def test_the_operator_works_with_torch_alone(clean: Path, tmp_path):
 def test_a_command_that_needs_an_extra_names_it(clean: Path, command, extra):
     done = run(clean / "lae", *command.split(), cwd=REPO)
     assert done.returncode != 0
-    assert f"pip install 'lae[{extra}]'" in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert f"pip install 'logavgexp[{extra}]'" in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
 @pytest.mark.long
@@ -271,4 +288,4 @@ def test_doctor_reports_what_is_missing(clean: Path, tmp_path):
     done = run(clean / "lae", "doctor", cwd=tmp_path)
     assert "Traceback" not in done.stderr, done.stderr
     for extra in ("models", "scale", "book"):
-        assert f"pip install 'lae[{extra}]'" in done.stdout
+        assert f"pip install 'logavgexp[{extra}]'" in done.stdout

@@ -3,6 +3,7 @@
 import copy
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -82,6 +83,8 @@ def test_nothing_to_pool(shape):
         ({"dim": ()}, ValueError, r"dim is \(\).*at least one"),
         ({"dim": 3}, IndexError, r"dim is 3.*\[-3, 2\]"),
         ({"dim": (0, -3)}, ValueError, "twice"),
+        ({"dim": 1.5}, TypeError, "dim is 1.5.*an integer, several integers, or None"),
+        ({"dim": "C"}, TypeError, "dim is 'C'.*an integer"),
         ({"mask": torch.ones(4)}, TypeError, "mask is torch.float32.*boolean"),
         ({"mask": [True]}, TypeError, "mask is list.*boolean"),
         ({"mask": torch.ones(5, dtype=torch.bool)}, ValueError, r"mask has shape \(5,\).*\(2, 3, 4\)"),
@@ -91,6 +94,39 @@ def test_nothing_to_pool(shape):
 def test_bad_input_is_refused_with_its_name(arguments, error, words):
     with pytest.raises(error, match=words):
         logavgexp(**{"z": torch.zeros(2, 3, 4), **arguments})
+
+
+def test_without_a_dim_all_is_pooled():
+    z = randn(2, 3, 4)
+    assert torch.equal(logavgexp(z, 2.0, dim=None), logavgexp(z.flatten(), 2.0))
+    assert logavgexp(z, 2.0, dim=None, keepdim=True).shape == (1, 1, 1)
+
+
+@pytest.mark.parametrize("dim", [0, -1, None, (0,)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_a_number_is_returned_as_it_is(dim, keepdim):
+    z = torch.tensor(3.25, requires_grad=True)
+    value = logavgexp(z, 0.3, dim=dim, keepdim=keepdim)
+    assert torch.equal(value, torch.logsumexp(z, 0 if dim is None else dim, keepdim=keepdim))
+    assert torch.autograd.grad(value, z)[0] == 1
+    assert logavgexp(z, mask=torch.tensor(False)) == -INF and logavgexp(z, weights=torch.tensor(2.0)) == 3.25
+    with pytest.raises(IndexError, match=r"dim is 1.*\[-1, 0\]"):
+        logavgexp(z, dim=1)
+
+
+@pytest.mark.parametrize("dim", [np.int64(1), (np.int32(1), np.int64(-1)), np.array([0, 2])], ids=str)
+def test_integers_of_numpy_are_integers(dim):
+    z = randn(2, 3, 4)
+    plain = int(dim) if np.ndim(dim) == 0 else tuple(map(int, dim))
+    assert torch.equal(logavgexp(z, dim=dim), logavgexp(z, dim=plain))
+
+
+@pytest.mark.filterwarnings("ignore")  # torch's, that nested tensors are new
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
+def test_a_nested_tensor_is_refused(layout):
+    nested = torch.nested.nested_tensor([torch.zeros(3, 2), torch.ones(5, 2)], layout=layout)
+    with pytest.raises(TypeError, match="z is a nested tensor.*segment_logavgexp"):
+        logavgexp(nested, dim=1)
 
 
 def test_a_tensor_t_that_is_not_positive_gives_nan():

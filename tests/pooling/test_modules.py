@@ -21,6 +21,8 @@ SPECS = (
     "lae(train=context)",
     "lae(t0=4, train=context-channel)",
     "lae(t0=32, form=textbook)",
+    "lae(t0=0.2, train=channel, t_min=0.05)",
+    "lae(t0=4, train=context, t_min=0.5)",
     "mixed",
     "mixed(a0=0.25, train=channel)",
     "mixed(a0=0.75, train=channel, bounds=unit)",
@@ -49,7 +51,11 @@ def test_defaults_and_order_are_normalised():
     ("text", "words"),
     [
         ("lea", "no pool 'lea'.*avg, max, lse, lae, mixed, gated, gem"),
-        ("lae(t=4)", "no argument 't=4'.*t0, train, form, dtype"),
+        ("lae(t=4)", "no argument 't=4'.*t0, train, form, t_min, r0, dtype"),
+        ("lae(t0=4, r0=5)", r"t0 and r0 are both given in 'lae\(t0=4, r0=5\)'; expected one, as t0 = 1/r0"),
+        ("lae(r0=0)", "r0 .*'0'.*positive number"),
+        ("lae(t_min=1)", "t_min = 1.0 is invalid for t0 = 1.0; expected a number from 0 to below t0"),
+        ("lae(r0=5, t_min=0.2)", "t_min = 0.2 is invalid for t0 = 0.2"),
         ("lae(t0=0)", "t0 .*'0'.*positive number"),
         ("lae(t0=warm)", "'warm'.*positive number"),
         ("lae(train=all)", "'all'.*no, one, channel, context, context-channel"),
@@ -139,12 +145,14 @@ def test_the_pooling_step_alone_changes_precision():
 
 
 def test_modules_print_their_temperature():
-    assert repr(make_pool("lae(t0=4, train=one)", 6)) == "LAEPool(t=4, trained)"
+    assert repr(make_pool("lae(t0=4, train=one)", 6)) == "LAEPool(t=4, r=0.25, trained)"
+    assert repr(make_pool("lae(r0=5)", 6, input_fmt="NLC")) == "LAEPool(t=0.2, r=5, fixed, input_fmt=NLC)"
+    assert repr(make_pool("lae(t0=4, train=one, t_min=1)", 6)) == "LAEPool(t=4, r=0.25, trained, t_min=1)"
     pool = make_pool("lae(t0=4, train=channel)", 6, flatten=False)
     with torch.no_grad():
         pool.log_t[0] = math.log(2)
-    assert repr(pool) == "LAEPool(t=2..4 (6 channels), trained, flatten=False)"
-    assert repr(make_pool("lae(t0=4, train=channel)", 6)) == "LAEPool(t=4 (6 channels), trained)"
+    assert repr(pool) == "LAEPool(t=2..4, r=0.25..0.5 (6 channels), trained, flatten=False)"
+    assert repr(make_pool("lae(t0=4, train=channel)", 6)) == "LAEPool(t=4, r=0.25 (6 channels), trained)"
     assert "fixed" in repr(make_pool("lae", 6)) and "alpha=0.5" in repr(make_pool("mixed", 6))
 
 
@@ -195,3 +203,142 @@ print(lae_core.make_pool("lae(t0=4, train=one)", 8)(torch.ones(1, 8, 2, 2)).sum(
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "8.0", done.stderr
+
+
+@pytest.mark.parametrize("text", SPECS)
+@pytest.mark.parametrize("positions", [(9,), (3, 4)])
+def test_what_is_masked_does_not_count(text, positions):
+    """Each sample is pooled as it is alone, whatever the padding holds, and an empty one gives -inf and no gradient."""
+    torch.manual_seed(0)
+    pool = make_pool(text, 6)
+    for parameter in pool.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    z = torch.randn(3, 6, *positions)
+    mask = torch.rand(3, *positions) < 0.6
+    mask[2] = False
+    dirty = z.masked_fill(~mask[:, None], 77.0 if "gem" in text else math.nan).requires_grad_()
+    value = pool(dirty, mask=mask)
+    for i in (0, 1):
+        alone = pool(z[i : i + 1].flatten(2)[:, :, mask[i].flatten()])
+        torch.testing.assert_close(value[i : i + 1], alone, rtol=1e-4, atol=1e-5)
+    assert (value[2] == -math.inf).all()
+    grads = torch.autograd.grad(value[:2].square().sum(), [dirty, *pool.parameters()])
+    assert all(grad.isfinite().all() for grad in grads) and not grads[0].masked_fill(mask[:, None], 0.0).any()
+    grads = torch.autograd.grad(pool(dirty, mask=mask)[2].sum(), [dirty, *pool.parameters()])
+    assert not any(grad.any() for grad in grads)
+
+
+@pytest.mark.parametrize("text", SPECS)
+def test_masks_of_all_shapes_and_lengths(text):
+    torch.manual_seed(0)
+    pool, z, lengths = make_pool(text, 6), torch.randn(3, 6, 9), torch.tensor([9, 4, 1])
+    mask = torch.arange(9) < lengths[:, None]
+    expected = pool(z, mask)
+    for given in (mask[:, None], mask[:, None].expand(3, 6, 9)):
+        torch.testing.assert_close(pool(z, mask=given), expected)
+    torch.testing.assert_close(pool(z, lengths=lengths), expected)
+    torch.testing.assert_close(pool(z, mask=torch.ones(1, 1, dtype=torch.bool)), pool(z), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("text", SPECS)
+@pytest.mark.parametrize(("last", "shape"), [("NLC", (2, 9, 6)), ("NHWC", (2, 3, 4, 6)), ("NDHWC", (2, 2, 3, 2, 6))])
+def test_tokens_are_pooled_as_positions_are(text, last, shape):
+    torch.manual_seed(0)
+    z, mask = torch.randn(shape), torch.rand(shape[:-1]) < 0.8
+    first, tokens = make_pool(text, 6), make_pool(text, 6, input_fmt=last)
+    for arguments in ({}, {"mask": mask}):
+        torch.testing.assert_close(tokens(z, **arguments), first(z.movedim(-1, 1), **arguments))
+    torch.testing.assert_close(tokens(z, mask=mask.unsqueeze(-1)), first(z.movedim(-1, 1), mask=mask))
+    kept = make_pool(text, 6, flatten=False, input_fmt=last)(z)
+    assert kept.shape == (2, *[1] * (len(shape) - 2), 6)
+    torch.testing.assert_close(kept.flatten(1), tokens(z))
+
+
+def test_agrees_with_the_pool_for_tokens_of_timm():
+    from timm.layers import LsePlus1d
+
+    z = torch.randn(2, 50, 6)
+    torch.testing.assert_close(make_pool("lae(r0=10)", input_fmt="NLC")(z), LsePlus1d(r=10.0)(z))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"mask": torch.ones(2, 9)}, TypeError, "mask is torch.float32; expected a boolean tensor"),
+        ({"mask": [True]}, TypeError, "mask is list"),
+        (
+            {"mask": torch.ones(2, 8, dtype=torch.bool)},
+            ValueError,
+            r"mask has shape \(2, 8\); expected \(2, 9\) or \(2, 6, 9\)",
+        ),
+        ({"mask": torch.ones(9, dtype=torch.bool)}, ValueError, r"mask has shape \(9,\)"),
+        ({"lengths": [1, 2]}, TypeError, "lengths is list; expected a tensor of integers"),
+        ({"lengths": torch.ones(2)}, TypeError, "lengths is torch.float32"),
+        (
+            {"lengths": torch.tensor([1, 2, 3])},
+            ValueError,
+            r"lengths has shape \(3,\); expected one number per sample, \(2,\)",
+        ),
+        (
+            {"lengths": torch.tensor([1, 10])},
+            ValueError,
+            r"lengths = \[1, 10\] is invalid; expected numbers from 0 to 9",
+        ),
+        (
+            {"lengths": torch.tensor([1, 2]), "mask": torch.ones(2, 9) > 0},
+            ValueError,
+            "mask and lengths are both given",
+        ),
+    ],
+)
+def test_a_bad_mask_is_refused(arguments, error, words):
+    with pytest.raises(error, match=words):
+        make_pool("lae", 6)(torch.zeros(2, 6, 9), **arguments)
+
+
+def test_other_bad_inputs_are_refused():
+    with pytest.raises(ValueError, match="lengths is given for 2 dimensions of positions; expected one, or a mask"):
+        make_pool("lae", 6)(torch.zeros(2, 6, 3, 3), lengths=torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match="input_fmt = 'CHW' is invalid; expected one of NCHW, NCL, NCDHW, NLC, NHWC"):
+        make_pool("lae", 6, input_fmt="CHW")
+    with pytest.raises(ValueError, match=r"shape \(2, 6\); .*batch, \*positions, channels"):
+        make_pool("lae", 6, input_fmt="NLC")(torch.zeros(2, 6))
+
+
+def test_sharpness_is_the_inverse_of_the_temperature():
+    assert (
+        PoolSpec.parse("lae(r0=5)") == PoolSpec.parse("lae(t0=0.2)")
+        and str(PoolSpec.parse("lae(r0=5)")) == "lae(t0=0.2)"
+    )
+    assert PoolSpec.parse("lae(t0=4)")["r0"] == 0.25
+    z = torch.randn(2, 6, 9)
+    assert torch.equal(make_pool("lae(r0=5, train=one)")(z), make_pool("lae(t0=0.2, train=one)")(z))
+
+
+@pytest.mark.parametrize("train", ["one", "channel", "context"])
+def test_no_step_takes_the_temperature_below_its_floor(train):
+    pool = make_pool(f"lae(t0=1, train={train}, t_min=0.25)", 6)
+    torch.testing.assert_close(pool.temperature, torch.ones_like(pool.temperature))
+    z = torch.randn(4, 6, 9)
+    optimiser = torch.optim.SGD(pool.parameters(), lr=100.0)
+    for _ in range(5):
+        (-pool(z).mean()).backward()  # asks for the maximum
+        optimiser.step()
+        t = pool.temperatures(z) if train == "context" else pool.temperature
+        assert (t >= 0.25).all()
+    assert pool.temperature.min() < 0.3
+
+
+@pytest.mark.parametrize("text", ["lae(t0=4, train=channel)", "avg", "gated"])
+def test_masked_pools_compile_and_export(text):
+    torch._dynamo.reset()
+    pool, z, lengths = make_pool(text, 6, input_fmt="NLC"), torch.randn(3, 9, 6), torch.tensor([9, 4, 1])
+    expected = pool(z, lengths=lengths)
+    torch.testing.assert_close(torch.compile(pool, fullgraph=True)(z, lengths=lengths), expected)
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens", min=2)}
+    program = torch.export.export(
+        pool, (z, None, lengths), dynamic_shapes={"z": sizes, "mask": None, "lengths": {0: sizes[0]}}
+    )
+    more = torch.randn(5, 20, 6)
+    mask = torch.tensor([20, 4, 1, 7, 8])
+    torch.testing.assert_close(program.module()(more, None, mask), pool(more, lengths=mask))

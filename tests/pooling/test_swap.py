@@ -15,7 +15,7 @@ import torch
 import torchvision
 from torch import nn
 
-from lae_core import swap_global_pool
+from lae_core import logavgexp, swap_global_pool
 from lae_core.pooling.modules import LAEPool
 
 SPEC = "lae(t0=0.5, train=channel)"
@@ -97,6 +97,32 @@ def test_torchvision(name):
 def test_timm(name):
     model = timm.create_model(name, num_classes=10)
     check_swap(model, torch.randn(2, *model.pretrained_cfg["input_size"][:1], *timm_size(model)))
+
+
+AVERAGED_TOKENS = {
+    "vit_tiny_patch16_224": {"global_pool": "avg"},  # with a class token that stays out
+    "mixer_s32_224": {},
+    "eva02_tiny_patch14_224": {},
+}
+
+
+@pytest.mark.parametrize("name", AVERAGED_TOKENS)
+def test_timm_models_that_average_tokens(name):
+    model = timm.create_model(name, num_classes=10, **AVERAGED_TOKENS[name])
+    check_swap(model, torch.randn(2, 3, 224, 224))
+    log_t = the_pool(model).log_t
+    model.reset_classifier(7)
+    assert the_pool(model).log_t is log_t and model(torch.randn(1, 3, 224, 224)).shape == (1, 7)
+
+
+def test_the_tokens_that_the_model_averaged_are_pooled():
+    """Those after the class token, as the operator pools them."""
+    model = timm.create_model("vit_tiny_patch16_224", num_classes=10, global_pool="avg").eval()
+    image = torch.randn(1, 3, 224, 224)
+    with torch.no_grad():
+        tokens = model.forward_features(image)
+        expected = model.head(model.fc_norm(logavgexp(tokens[:, 1:], 0.5, dim=1)))
+        torch.testing.assert_close(swap_global_pool(model, "lae(t0=0.5)")(image), expected)
 
 
 def timm_size(model: nn.Module) -> tuple[int, int]:
@@ -237,6 +263,31 @@ class PoolsAtWill(InAFunction):
         return super().forward(x) if self.pools else self.features(x)
 
 
+class Tokens(Own):
+    """Tokens of which some may stand in front and stay out of the mean."""
+
+    prefix = 0
+
+    def forward(self, x):
+        tokens = self.features(x).flatten(2).transpose(1, 2)
+        return self.fc(self.norm(tokens)[:, self.prefix :].mean(1))
+
+
+class TokensAfterTheFirst(Tokens):
+    prefix = 2
+
+
+class ClassToken(Tokens):
+    def forward(self, x):
+        return self.fc(self.norm(self.features(x).flatten(2).transpose(1, 2))[:, 0])
+
+
+class TokensAndClassToken(Tokens):
+    def forward(self, x):
+        tokens = self.norm(self.features(x).flatten(2).transpose(1, 2))
+        return self.fc(tokens[:, 0] + tokens[:, 1:].mean(1))
+
+
 class NeverTheSame(InAModule):
     calls = 0
 
@@ -259,6 +310,8 @@ SWAPPED = {
     "normalise in the module": lambda: InAModule(pool=NormalisedPool()),
     "features returned": lambda: FeaturesBesideAModule(pool=nn.AdaptiveAvgPool2d(1)),
     "two names": UnderTwoNames,
+    "tokens": lambda: Tokens(norm=nn.LayerNorm(8)),
+    "tokens after the first": lambda: TokensAfterTheFirst(norm=nn.LayerNorm(8)),
     "swapped before": lambda: swap_global_pool(InAFunction(), "avg"),
 }
 
@@ -304,6 +357,11 @@ REFUSALS = {
     "shared pool": (lambda: SharedPool(pool=nn.AdaptiveAvgPool2d(1)), "'pool' is called 2 times"),
     "sum": (Sum, "computes something else in eval mode"),
     "not registered": (NotRegistered, "the same output whatever is put in place of the module 'pool'"),
+    "class token": (lambda: ClassToken(norm=nn.LayerNorm(8)), "no global spatial pool.*class token"),
+    "class token and others": (
+        lambda: TokensAndClassToken(norm=nn.LayerNorm(8)),
+        "a hook there would also change what goes to __getitem__",
+    ),
     "never the same": (lambda: NeverTheSame(pool=nn.AdaptiveAvgPool2d(1)), "another output each time.*check=False"),
     "no values": (lambda: InAFunction().to("meta"), "device meta.*check=False"),
     "scripted": (lambda: torch.jit.script(InAModule(pool=nn.AdaptiveAvgPool2d(1))), "is scripted"),
