@@ -1,0 +1,225 @@
+"""A linear head with a pool on the frozen feature maps of a pretrained network: runs of seconds, from cached maps.
+
+Two places for the pool: over *features*, then the head on the pooled vector, as networks have it; or over *scores*, the
+head at every position first and the pool over the class scores that it gives there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lae_core.models.pretrained import IMAGENETTE, load_pretrained, weights_of
+from lae_core.pooling import PoolSpec, make_pool
+from lae_core.training.canvases import Canvases, Portion, WholePictures
+from lae_core.training.datasets import DATASETS
+from lae_core.training.features import PRECISIONS, feature_maps
+
+BATCH = 250  # pictures at a time where nothing is trained
+WORDS = {"place": ("features", "scores"), "activation": ("after", "before"), "precision": tuple(PRECISIONS)}
+LEAST = {"image_size": 32, "epochs": 0, "batch": 1, "seed": 0, "recipe": 1}
+
+
+@dataclass(frozen=True)
+class FrozenConfig:
+    """One run on frozen maps. `key()` names it: the sha256 of the fields that differ from their default.
+
+    Run `seed` trains on part `seed` of the training pictures and is tested on part `seed` of the test pictures, so
+    that runs share no picture. With a `fold`, for choosing rates, both are parts of the training set that no seed has.
+    """
+
+    network: str = "efficientnet-lite0"
+    data: str = "cifar10"
+    image_size: int = 160  # pixels of the picture, or of the canvas that it lies on
+    side: int | None = None  # pixels of the picture on the canvas; None: the picture is all there is
+    clutter: float = 2.5  # how many times over distractors would cover the canvas
+    distractors: str = "cifar100"
+    subset: int = 2000  # training pictures of a run
+    eval_subset: int | None = 500  # test pictures of a run; all by default
+    draws: int = 1  # canvases per test picture
+    other_sizes: tuple[int, ...] = ()  # test at these image sizes as well, as dense with distractors
+    pool: str = "avg"
+    place: str = "features"  # features, scores
+    activation: str = "after"  # the pool comes after or before the last activation
+    in_spreads: bool = False  # t0 of the pool counts in spreads of the features over positions
+    epochs: int = 20  # 0: the network's own head, without training
+    batch: int = 100
+    lr: float = 0.001
+    pool_lr: float = 0.01  # of a trained pool's own parameters
+    precision: str = "fp32"  # of the frozen network: fp32, bf16
+    fold: int | None = None
+    seed: int = 0
+    recipe: int = 1  # raised when a change in code could change results
+
+    def __post_init__(self) -> None:
+        weights_of(self.network)
+        for name, words in (WORDS | {"data": tuple(DATASETS), "distractors": tuple(DATASETS)}).items():
+            self._check(name, getattr(self, name) in words, f"one of {', '.join(words)}")
+        for name, least in LEAST.items():
+            self._check(name, getattr(self, name) >= least, f"an integer of at least {least}")
+        for name in ("lr", "pool_lr"):
+            self._check(name, getattr(self, name) > 0, "a number above 0")
+        self._check("side", self.side is None or 0 < self.side <= self.image_size, "at most image_size, or None")
+        own = self.epochs > 0 or (self.data.startswith("imagenette") and self.place == "features")
+        self._check("epochs", own, "at least 1: the network's own head knows Imagenette's classes alone")
+        object.__setattr__(self, "pool", str(PoolSpec.parse(self.pool)))
+        object.__setattr__(self, "other_sizes", tuple(self.other_sizes))
+
+    def _check(self, name: str, good: bool, expected: str) -> None:
+        if not good:
+            raise ValueError(f"FrozenConfig: {name} = {getattr(self, name)!r} is invalid; expected {expected}")
+
+    def replace(self, **changes: Any) -> FrozenConfig:
+        """The same run with some fields changed, checked again."""
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON can hold them."""
+        return dataclasses.asdict(self) | {"other_sizes": list(self.other_sizes)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> FrozenConfig:
+        """The config that `to_dict` gave."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise ValueError(f"FrozenConfig: no field {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
+        return cls(**values)
+
+    def key(self) -> str:
+        """16 hex digits that name the run."""
+        default = FrozenConfig().to_dict()
+        named = {name: value for name, value in self.to_dict().items() if value != default[name]}
+        text = json.dumps(named | {"kind": "frozen", "recipe": self.recipe}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def pictures(self, split: str, size: int | None = None) -> WholePictures | Canvases:
+        """The pictures that the run trains on ("train") or is tested on ("test"), at another size if one is given."""
+        training, size = split == "train", size or self.image_size
+        if self.fold is not None:
+            portion = Portion(self.data, "train", -2 - self.fold if training else -1, self.subset)
+        elif not training and self.eval_subset is None:
+            portion = Portion(self.data, "test")
+        else:
+            portion = Portion(self.data, split, self.seed, self.subset if training else self.eval_subset)
+        if self.side is None:
+            return WholePictures(portion, size)
+        drawn = 2 * (self.seed if self.fold is None else 1000 + self.fold) + (not training)
+        return Canvases(portion, size, self.distractors, self.side, self.clutter, 1 if training else self.draws, drawn)
+
+
+class Head(nn.Module):
+    """A linear head before (scores) or after (features) a pool; it starts at 0.
+
+    `forward` takes maps (batch, channels, positions) and gives class scores (batch, classes).
+    """
+
+    def __init__(self, pool: str, channels: int, classes: int, place: str) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(classes, channels))
+        self.bias = nn.Parameter(torch.zeros(classes))
+        self.place = place
+        self.pool = make_pool(pool, classes if place == "scores" else channels)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        if self.place == "scores":
+            return self.pool(torch.matmul(self.weight, maps) + self.bias[:, None])
+        return self.classify(self.pool(maps))
+
+    def classify(self, pooled: Tensor) -> Tensor:
+        """Class scores of features that are pooled already."""
+        return F.linear(pooled, self.weight, self.bias)
+
+    @property
+    def pools_once(self) -> bool:
+        """Whether the pool gives the same vector in every step: over features, with nothing to learn."""
+        return self.place == "features" and not list(self.pool.parameters())
+
+
+def run(config: FrozenConfig, checkpoint_dir: Path | None = None) -> dict[str, Any]:
+    """Train the head of one run and test it; the same config gives the same result on the same machine.
+
+    A run takes seconds, so nothing is kept to resume it; the feature maps are (`features.py`).
+    """
+    head, spread = _head(config)
+    if config.epochs:
+        _train(head, config)
+    final = _test(head, config, config.image_size)
+    others = {str(size): _test(head, config, size)["accuracy"] for size in config.other_sizes}
+    t = getattr(head.pool, "temperature", None)
+    temperature = None if t is None else _few(t.detach().flatten())
+    return {"status": "done", "final": final, "sizes": others, "spread": spread, "temperature": temperature}
+
+
+def _few(values: Tensor) -> list[float]:
+    """One value as it is, many as their least, median and largest."""
+    return values.tolist() if len(values) == 1 else values.quantile(torch.tensor([0.0, 0.5, 1.0])).tolist()
+
+
+def _head(config: FrozenConfig) -> tuple[Head, float]:
+    """The head before training, and the spread of the features: their deviation over positions, the mean over all."""
+    maps, _ = _maps(config.pictures("train" if config.epochs else "test"), config.network, config.precision)
+    spread = _active(maps[:BATCH], config).std(2, unbiased=False).mean().item()
+    pool = PoolSpec.parse(config.pool)
+    if config.in_spreads:
+        pool = PoolSpec.parse(f"lae(t0={pool['t0'] * spread})")
+    if config.epochs:
+        return Head(str(pool), maps.shape[1], DATASETS[config.data].classes, config.place), spread
+    own = load_pretrained(config.network).get_submodule("classifier")
+    head = Head(str(pool), maps.shape[1], len(IMAGENETTE), config.place)
+    with torch.no_grad():
+        head.weight.copy_(own.weight[list(IMAGENETTE)])
+        head.bias.copy_(own.bias[list(IMAGENETTE)])
+    return head, spread
+
+
+def _train(head: Head, config: FrozenConfig) -> None:
+    """Adam with a rate that falls to 0."""
+    maps, labels = _maps(config.pictures("train"), config.network, config.precision)
+    pooled = _pooled(head, config, maps) if head.pools_once else None
+    groups: list[dict[str, Any]] = [{"params": [head.weight, head.bias], "lr": config.lr}]
+    if own := list(head.pool.parameters()):
+        groups.append({"params": own, "lr": config.pool_lr})
+    optimiser = torch.optim.Adam(groups)
+    steps = config.epochs * -(-len(labels) // config.batch)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
+    order = torch.Generator().manual_seed(config.seed)
+    for _ in range(config.epochs):
+        for index in torch.randperm(len(labels), generator=order).split(config.batch):
+            scores = head(_active(maps[index], config)) if pooled is None else head.classify(pooled[index])
+            optimiser.zero_grad()
+            F.cross_entropy(scores, labels[index]).backward()
+            optimiser.step()
+            schedule.step()
+
+
+@torch.no_grad()
+def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
+    maps, labels = _maps(config.pictures("test", size), config.network, config.precision)
+    scores = torch.cat([head(_active(part, config)) for part in maps.split(BATCH)])
+    loss, right = F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).double().mean().item()
+    return {"accuracy": right, "loss": loss}
+
+
+@torch.no_grad()
+def _pooled(head: Head, config: FrozenConfig, maps: Tensor) -> Tensor:
+    return torch.cat([head.pool(_active(part, config)) for part in maps.split(BATCH)])
+
+
+def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
+    """Maps as the pool takes them, in float32: behind the network's last activation, ReLU6, or before it."""
+    return maps.float().clamp(0, 6) if config.activation == "after" else maps.float()
+
+
+@functools.lru_cache(maxsize=5)
+def _maps(pictures: WholePictures | Canvases, network: str, precision: str) -> tuple[Tensor, Tensor]:
+    """Maps (pictures, channels, positions) and labels; kept for the next runs on the same pictures."""
+    return feature_maps(pictures, network=network, precision=precision).flatten(2), pictures.labels
