@@ -434,7 +434,7 @@ def c26a(comparisons: Comparisons) -> str:
 
 @rule("C26b", margin=WIDE_MARGIN, n={"other": 10}, gate="frozen", places=("cifar10",))
 def c26b(comparisons: Comparisons) -> str:
-    """Contrasts, trained on canvases of 160 px and tested on those of 96 and of 224 px, as dense with
+    """Contrasts, trained on canvases of 160 px and tested on those of 96 and of 192 px, as dense with
     distractors: over scores, LAE at t = 1 against the average and against the maximum; over
     features, LAE at t = 1 against LSE. Reproduced if all are higher; contradicted if none is higher
     and one is lower; partly if some are higher; else open."""
@@ -445,7 +445,7 @@ def c26b(comparisons: Comparisons) -> str:
 def c26c(comparisons: Comparisons) -> str:
     """Contrasts, each a difference of two gains of LAE at t = 1 over the average, both over scores:
     on canvases of 160 px less on those of 96 px, where the object's share is larger; and with
-    distractors less without any, at 160 px. Reproduced if both are higher; contradicted if none is
+    distractors less without any, at 96 px. Reproduced if both are higher; contradicted if none is
     higher and one is lower; partly if one is higher; else open."""
     return all_of(comparisons.outcomes(), "higher", "lower")
 

@@ -26,15 +26,18 @@ from lae_core.training.features import PRECISIONS, feature_maps
 
 BATCH = 250  # pictures at a time where nothing is trained
 WORDS = {"place": ("features", "scores"), "activation": ("after", "before"), "precision": tuple(PRECISIONS)}
-LEAST = {"image_size": 32, "epochs": 0, "batch": 1, "seed": 0, "recipe": 1}
+LEAST = {"image_size": 32, "subset": 2, "parts": 1, "draws": 1, "epochs": 0, "batch": 1, "seed": 0, "recipe": 1}
+
+Pictures = WholePictures | Canvases
 
 
 @dataclass(frozen=True)
 class FrozenConfig:
     """One run on frozen maps. `key()` names it: the sha256 of the fields that differ from their default.
 
-    Run `seed` trains on part `seed` of the training pictures and is tested on part `seed` of the test pictures, so
-    that runs share no picture. With a `fold`, for choosing rates, both are parts of the training set that no seed has.
+    The training pictures, shuffled once, are cut into parts. Run `seed` trains on `parts` of them, from part `seed` on,
+    and is tested on its own `eval_subset` of the test pictures. With a `fold`, for choosing rates, it trains as that
+    seed does and is tested on the last part of the training pictures, which nobody trains on.
     """
 
     network: str = "efficientnet-lite0"
@@ -44,6 +47,7 @@ class FrozenConfig:
     clutter: float = 2.5  # how many times over distractors would cover the canvas
     distractors: str = "cifar100"
     subset: int = 2000  # training pictures of a run
+    parts: int = 1  # that these are made of
     eval_subset: int | None = 500  # test pictures of a run; all by default
     draws: int = 1  # canvases per test picture
     other_sizes: tuple[int, ...] = ()  # test at these image sizes as well, as dense with distractors
@@ -68,6 +72,7 @@ class FrozenConfig:
             self._check(name, getattr(self, name) >= least, f"an integer of at least {least}")
         for name in ("lr", "pool_lr"):
             self._check(name, getattr(self, name) > 0, "a number above 0")
+        self._check("parts", self.subset % self.parts == 0, f"a divisor of subset = {self.subset}")
         self._check("side", self.side is None or 0 < self.side <= self.image_size, "at most image_size, or None")
         own = self.epochs > 0 or (self.data.startswith("imagenette") and self.place == "features")
         self._check("epochs", own, "at least 1: the network's own head knows Imagenette's classes alone")
@@ -101,19 +106,26 @@ class FrozenConfig:
         text = json.dumps(named | {"kind": "frozen", "recipe": self.recipe}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def pictures(self, split: str, size: int | None = None) -> WholePictures | Canvases:
-        """The pictures that the run trains on ("train") or is tested on ("test"), at another size if one is given."""
-        training, size = split == "train", size or self.image_size
+    def train_pictures(self) -> list[Pictures]:
+        """What the run trains on, part by part, so that runs share the cached maps of a part."""
+        first, count = self.seed if self.fold is None else self.fold, self.subset // self.parts
+        last = DATASETS[self.data].sizes["train"] // count - 1
+        self._check("seed", first + self.parts <= last, f"at most {last - self.parts}: the last part is held out")
+        return [self._shown(Portion(self.data, "train", k, count), 2 * k) for k in range(first, first + self.parts)]
+
+    def test_pictures(self, size: int | None = None) -> Pictures:
+        """What the run is tested on, at another size if one is given."""
         if self.fold is not None:
-            portion = Portion(self.data, "train", -2 - self.fold if training else -1, self.subset)
-        elif not training and self.eval_subset is None:
-            portion = Portion(self.data, "test")
-        else:
-            portion = Portion(self.data, split, self.seed, self.subset if training else self.eval_subset)
+            held_out = Portion(self.data, "train", -1, self.subset // self.parts)
+            return self._shown(held_out, 2001 + 2 * self.fold, size, self.draws)
+        number = 0 if self.eval_subset is None else self.seed
+        return self._shown(Portion(self.data, "test", number, self.eval_subset), 2 * self.seed + 1, size, self.draws)
+
+    def _shown(self, portion: Portion, seed: int, size: int | None = None, draws: int = 1) -> Pictures:
+        size = size or self.image_size
         if self.side is None:
             return WholePictures(portion, size)
-        drawn = 2 * (self.seed if self.fold is None else 1000 + self.fold) + (not training)
-        return Canvases(portion, size, self.distractors, self.side, self.clutter, 1 if training else self.draws, drawn)
+        return Canvases(portion, size, self.distractors, self.side, self.clutter, draws, seed)
 
 
 class Head(nn.Module):
@@ -166,7 +178,8 @@ def _few(values: Tensor) -> list[float]:
 
 def _head(config: FrozenConfig) -> tuple[Head, float]:
     """The head before training, and the spread of the features: their deviation over positions, the mean over all."""
-    maps, _ = _maps(config.pictures("train" if config.epochs else "test"), config.network, config.precision)
+    shown = config.train_pictures()[0] if config.epochs else config.test_pictures()
+    maps, _ = _maps(shown, config.network, config.precision)
     spread = _active(maps[:BATCH], config).std(2, unbiased=False).mean().item()
     pool = PoolSpec.parse(config.pool)
     if config.in_spreads:
@@ -183,8 +196,12 @@ def _head(config: FrozenConfig) -> tuple[Head, float]:
 
 def _train(head: Head, config: FrozenConfig) -> None:
     """Adam with a rate that falls to 0."""
-    maps, labels = _maps(config.pictures("train"), config.network, config.precision)
-    pooled = _pooled(head, config, maps) if head.pools_once else None
+    parts = [_maps(part, config.network, config.precision) for part in config.train_pictures()]
+    labels = torch.cat([labels for _, labels in parts])
+    if head.pools_once:
+        inputs = torch.cat([_pooled(head, config, maps) for maps, _ in parts])
+    else:
+        inputs = torch.cat([maps for maps, _ in parts])
     groups: list[dict[str, Any]] = [{"params": [head.weight, head.bias], "lr": config.lr}]
     if own := list(head.pool.parameters()):
         groups.append({"params": own, "lr": config.pool_lr})
@@ -194,7 +211,8 @@ def _train(head: Head, config: FrozenConfig) -> None:
     order = torch.Generator().manual_seed(config.seed)
     for _ in range(config.epochs):
         for index in torch.randperm(len(labels), generator=order).split(config.batch):
-            scores = head(_active(maps[index], config)) if pooled is None else head.classify(pooled[index])
+            x = inputs[index]
+            scores = head.classify(x) if head.pools_once else head(_active(x, config))
             optimiser.zero_grad()
             F.cross_entropy(scores, labels[index]).backward()
             optimiser.step()
@@ -203,7 +221,7 @@ def _train(head: Head, config: FrozenConfig) -> None:
 
 @torch.no_grad()
 def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
-    maps, labels = _maps(config.pictures("test", size), config.network, config.precision)
+    maps, labels = _maps(config.test_pictures(size), config.network, config.precision)
     scores = torch.cat([head(_active(part, config)) for part in maps.split(BATCH)])
     loss, right = F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).double().mean().item()
     return {"accuracy": right, "loss": loss}
@@ -219,7 +237,7 @@ def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
     return maps.float().clamp(0, 6) if config.activation == "after" else maps.float()
 
 
-@functools.lru_cache(maxsize=5)
-def _maps(pictures: WholePictures | Canvases, network: str, precision: str) -> tuple[Tensor, Tensor]:
+@functools.lru_cache(maxsize=10)
+def _maps(pictures: Pictures, network: str, precision: str) -> tuple[Tensor, Tensor]:
     """Maps (pictures, channels, positions) and labels; kept for the next runs on the same pictures."""
     return feature_maps(pictures, network=network, precision=precision).flatten(2), pictures.labels
