@@ -434,10 +434,10 @@ def c26a(comparisons: Comparisons) -> str:
 
 @rule("C26b", margin=WIDE_MARGIN, n={"other": 10}, gate="frozen", places=("cifar10",))
 def c26b(comparisons: Comparisons) -> str:
-    """Contrasts, trained on canvases of 160 px and tested on those of 96 and of 192 px, as dense with
-    distractors: over scores, LAE at t = 1 against the average and against the maximum; over
-    features, LAE at t = 1 against LSE. Reproduced if all are higher; contradicted if none is higher
-    and one is lower; partly if some are higher; else open."""
+    """Contrasts, trained on canvases of 160 px and tested on those of 96 px, and the other way round, as
+    dense with distractors: over scores, LAE at t = 1 against the average and against the maximum;
+    over features, LAE at t = 1 against LSE. Reproduced if all are higher; contradicted if none is
+    higher and one is lower; partly if some are higher; else open."""
     return all_of(comparisons.outcomes(), "higher", "lower")
 
 
