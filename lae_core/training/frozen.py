@@ -131,24 +131,21 @@ class FrozenConfig:
 class Head(nn.Module):
     """A linear head before (scores) or after (features) a pool; it starts at 0.
 
-    `forward` takes maps (batch, channels, positions) and gives class scores (batch, classes).
+    `forward` takes maps (batch, positions, channels) and gives class scores (batch, classes).
     """
 
     def __init__(self, pool: str, channels: int, classes: int, place: str) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(classes, channels))
-        self.bias = nn.Parameter(torch.zeros(classes))
+        self.linear = nn.Linear(channels, classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
         self.place = place
         self.pool = make_pool(pool, classes if place == "scores" else channels)
 
     def forward(self, maps: Tensor) -> Tensor:
         if self.place == "scores":
-            return self.pool(torch.matmul(self.weight, maps) + self.bias[:, None])
-        return self.classify(self.pool(maps))
-
-    def classify(self, pooled: Tensor) -> Tensor:
-        """Class scores of features that are pooled already."""
-        return F.linear(pooled, self.weight, self.bias)
+            return self.pool(self.linear(maps).transpose(1, 2))
+        return self.linear(self.pool(maps.transpose(1, 2)))
 
     @property
     def pools_once(self) -> bool:
@@ -180,17 +177,16 @@ def _head(config: FrozenConfig) -> tuple[Head, float]:
     """The head before training, and the spread of the features: their deviation over positions, the mean over all."""
     shown = config.train_pictures()[0] if config.epochs else config.test_pictures()
     maps, _ = _maps(shown, config.network, config.precision)
-    spread = _active(maps[:BATCH], config).std(2, unbiased=False).mean().item()
+    spread = _active(maps[:BATCH], config).std(1, unbiased=False).mean().item()
     pool = PoolSpec.parse(config.pool)
     if config.in_spreads:
         pool = PoolSpec.parse(f"lae(t0={pool['t0'] * spread})")
     if config.epochs:
-        return Head(str(pool), maps.shape[1], DATASETS[config.data].classes, config.place), spread
+        return Head(str(pool), maps.shape[2], DATASETS[config.data].classes, config.place), spread
     own = load_pretrained(config.network).get_submodule("classifier")
-    head = Head(str(pool), maps.shape[1], len(IMAGENETTE), config.place)
-    with torch.no_grad():
-        head.weight.copy_(own.weight[list(IMAGENETTE)])
-        head.bias.copy_(own.bias[list(IMAGENETTE)])
+    head = Head(str(pool), maps.shape[2], len(IMAGENETTE), config.place)
+    chosen = list(IMAGENETTE)
+    head.linear.load_state_dict({"weight": own.weight[chosen], "bias": own.bias[chosen]})
     return head, spread
 
 
@@ -202,7 +198,7 @@ def _train(head: Head, config: FrozenConfig) -> None:
         inputs = torch.cat([_pooled(head, config, maps) for maps, _ in parts])
     else:
         inputs = torch.cat([maps for maps, _ in parts])
-    groups: list[dict[str, Any]] = [{"params": [head.weight, head.bias], "lr": config.lr}]
+    groups: list[dict[str, Any]] = [{"params": head.linear.parameters(), "lr": config.lr}]
     if own := list(head.pool.parameters()):
         groups.append({"params": own, "lr": config.pool_lr})
     optimiser = torch.optim.Adam(groups)
@@ -212,7 +208,7 @@ def _train(head: Head, config: FrozenConfig) -> None:
     for _ in range(config.epochs):
         for index in torch.randperm(len(labels), generator=order).split(config.batch):
             x = inputs[index]
-            scores = head.classify(x) if head.pools_once else head(_active(x, config))
+            scores = head.linear(x) if head.pools_once else head(_active(x, config))
             optimiser.zero_grad()
             F.cross_entropy(scores, labels[index]).backward()
             optimiser.step()
@@ -229,7 +225,7 @@ def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
 
 @torch.no_grad()
 def _pooled(head: Head, config: FrozenConfig, maps: Tensor) -> Tensor:
-    return torch.cat([head.pool(_active(part, config)) for part in maps.split(BATCH)])
+    return torch.cat([head.pool(_active(part, config).transpose(1, 2)) for part in maps.split(BATCH)])
 
 
 def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
@@ -239,5 +235,6 @@ def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
 
 @functools.lru_cache(maxsize=10)
 def _maps(pictures: Pictures, network: str, precision: str) -> tuple[Tensor, Tensor]:
-    """Maps (pictures, channels, positions) and labels; kept for the next runs on the same pictures."""
-    return feature_maps(pictures, network=network, precision=precision).flatten(2), pictures.labels
+    """Maps (pictures, positions, channels) and labels; kept for the next runs on the same pictures."""
+    maps = feature_maps(pictures, network=network, precision=precision)
+    return maps.flatten(2).transpose(1, 2).contiguous(), pictures.labels
