@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -35,9 +36,10 @@ Pictures = WholePictures | Canvases
 class FrozenConfig:
     """One run on frozen maps. `key()` names it: the sha256 of the fields that differ from their default.
 
-    The training pictures, shuffled once, are cut into parts. Run `seed` trains on `parts` of them, from part `seed` on,
-    and is tested on its own `eval_subset` of the test pictures. With a `fold`, for choosing rates, it trains as that
-    seed does and is tested on the last part of the training pictures, which nobody trains on.
+    The training pictures, shuffled once, are cut into parts. Run `seed` trains on `parts` of them: from part `seed` on,
+    or drawn by the seed `among` the first ones. It is tested on its own `eval_subset` of the test pictures. With a
+    `fold`, for choosing rates, it trains as that seed does and is tested on the last part of the training pictures,
+    which nobody trains on.
     """
 
     network: str = "efficientnet-lite0"
@@ -48,6 +50,7 @@ class FrozenConfig:
     distractors: str = "cifar100"
     subset: int = 2000  # training pictures of a run
     parts: int = 1  # that these are made of
+    among: int | None = None  # parts to draw from; None: no draw
     eval_subset: int | None = 500  # test pictures of a run; all by default
     draws: int = 1  # canvases per test picture
     other_sizes: tuple[int, ...] = ()  # test at these image sizes as well, as dense with distractors
@@ -73,6 +76,7 @@ class FrozenConfig:
         for name in ("lr", "pool_lr"):
             self._check(name, getattr(self, name) > 0, "a number above 0")
         self._check("parts", self.subset % self.parts == 0, f"a divisor of subset = {self.subset}")
+        self._check("among", self.among is None or self.among >= self.parts, "at least parts, or None")
         self._check("side", self.side is None or 0 < self.side <= self.image_size, "at most image_size, or None")
         own = self.epochs > 0 or (self.data.startswith("imagenette") and self.place == "features")
         self._check("epochs", own, "at least 1: the network's own head knows Imagenette's classes alone")
@@ -109,9 +113,13 @@ class FrozenConfig:
     def train_pictures(self) -> list[Pictures]:
         """What the run trains on, part by part, so that runs share the cached maps of a part."""
         first, count = self.seed if self.fold is None else self.fold, self.subset // self.parts
+        if self.among is None:
+            numbers = range(first, first + self.parts)
+        else:
+            numbers = np.random.default_rng([4, first]).permutation(self.among)[: self.parts].tolist()
         last = DATASETS[self.data].sizes["train"] // count - 1
-        self._check("seed", first + self.parts <= last, f"at most {last - self.parts}: the last part is held out")
-        return [self._shown(Portion(self.data, "train", k, count), 2 * k) for k in range(first, first + self.parts)]
+        self._check("seed", max(numbers) < last, f"no more than the {last} parts of {count} pictures to train on")
+        return [self._shown(Portion(self.data, "train", number, count), 2 * number) for number in numbers]
 
     def test_pictures(self, size: int | None = None) -> Pictures:
         """What the run is tested on, at another size if one is given."""
@@ -233,7 +241,7 @@ def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
     return maps.float().clamp(0, 6) if config.activation == "after" else maps.float()
 
 
-@functools.lru_cache(maxsize=10)
+@functools.lru_cache(maxsize=20)
 def _maps(pictures: Pictures, network: str, precision: str) -> tuple[Tensor, Tensor]:
     """Maps (pictures, positions, channels) and labels; kept for the next runs on the same pictures."""
     maps = feature_maps(pictures, network=network, precision=precision)
