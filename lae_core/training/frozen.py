@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ class FrozenConfig:
     batch: int = 100
     lr: float = 0.001
     pool_lr: float = 0.01  # of a trained pool's own parameters
-    precision: str = "fp32"  # of the frozen network: fp32, bf16
+    precision: str = "fp32"  # of the frozen network, and of the products over all positions: fp32, bf16
     fold: int | None = None
     seed: int = 0
     recipe: int = 1  # raised when a change in code could change results
@@ -82,6 +83,8 @@ class FrozenConfig:
         self._check("epochs", own, "at least 1: the network's own head knows Imagenette's classes alone")
         object.__setattr__(self, "pool", str(PoolSpec.parse(self.pool)))
         object.__setattr__(self, "other_sizes", tuple(self.other_sizes))
+        fixed = re.fullmatch(r"lae(\(t0=[^,]+\))?", self.pool)
+        self._check("in_spreads", not self.in_spreads or bool(fixed), "False but for LAE at a fixed temperature")
 
     def _check(self, name: str, good: bool, expected: str) -> None:
         if not good:
@@ -139,7 +142,8 @@ class FrozenConfig:
 class Head(nn.Module):
     """A linear head before (scores) or after (features) a pool; it starts at 0.
 
-    `forward` takes maps (batch, positions, channels) and gives class scores (batch, classes).
+    `forward` takes maps (batch, positions, channels) and gives class scores (batch, classes). The products over all
+    positions are in the maps' precision, everything else is in that of the weights.
     """
 
     def __init__(self, pool: str, channels: int, classes: int, place: str) -> None:
@@ -151,9 +155,15 @@ class Head(nn.Module):
         self.pool = make_pool(pool, classes if place == "scores" else channels)
 
     def forward(self, maps: Tensor) -> Tensor:
-        if self.place == "scores":
-            return self.pool(self.linear(maps).transpose(1, 2))
-        return self.linear(self.pool(maps.transpose(1, 2)))
+        if self.place == "features":
+            return self.linear(self.pool_features(maps))
+        weight, bias = self.linear.weight, self.linear.bias
+        scores = F.linear(maps, weight.to(maps.dtype)).to(weight.dtype) + bias
+        return self.pool(scores.transpose(1, 2))
+
+    def pool_features(self, maps: Tensor) -> Tensor:
+        """(batch, channels), for pools over features."""
+        return self.pool(maps.to(self.linear.weight.dtype).transpose(1, 2))
 
     @property
     def pools_once(self) -> bool:
@@ -185,17 +195,22 @@ def _head(config: FrozenConfig) -> tuple[Head, float]:
     """The head before training, and the spread of the features: their deviation over positions, the mean over all."""
     shown = config.train_pictures()[0] if config.epochs else config.test_pictures()
     maps, _ = _maps(shown, config.network, config.precision)
-    spread = _active(maps[:BATCH], config).std(1, unbiased=False).mean().item()
+    spread = _active(maps[:BATCH], config).float().std(1, unbiased=False).mean().item()
     pool = PoolSpec.parse(config.pool)
     if config.in_spreads:
         pool = PoolSpec.parse(f"lae(t0={pool['t0'] * spread})")
     if config.epochs:
         return Head(str(pool), maps.shape[2], DATASETS[config.data].classes, config.place), spread
-    own = load_pretrained(config.network).get_submodule("classifier")
     head = Head(str(pool), maps.shape[2], len(IMAGENETTE), config.place)
-    chosen = list(IMAGENETTE)
-    head.linear.load_state_dict({"weight": own.weight[chosen], "bias": own.bias[chosen]})
+    head.linear.load_state_dict(_own_head(config.network))
     return head, spread
+
+
+@functools.lru_cache(maxsize=1)
+def _own_head(network: str) -> dict[str, Tensor]:
+    """The network's own classifier, for the ten classes of Imagenette."""
+    own = load_pretrained(network).get_submodule("classifier").state_dict()
+    return {name: values[list(IMAGENETTE)] for name, values in own.items()}
 
 
 def _train(head: Head, config: FrozenConfig) -> None:
@@ -233,12 +248,13 @@ def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
 
 @torch.no_grad()
 def _pooled(head: Head, config: FrozenConfig, maps: Tensor) -> Tensor:
-    return torch.cat([head.pool(_active(part, config).transpose(1, 2)) for part in maps.split(BATCH)])
+    return torch.cat([head.pool_features(_active(part, config)) for part in maps.split(BATCH)])
 
 
 def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
-    """Maps as the pool takes them, in float32: behind the network's last activation, ReLU6, or before it."""
-    return maps.float().clamp(0, 6) if config.activation == "after" else maps.float()
+    """Maps as the pool takes them: behind the network's last activation, ReLU6, or before it."""
+    maps = maps if config.precision == "bf16" else maps.float()
+    return maps.clamp(0, 6) if config.activation == "after" else maps
 
 
 @functools.lru_cache(maxsize=20)
