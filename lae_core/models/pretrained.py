@@ -46,7 +46,7 @@ _INNER |= {"_bn0": "bn1", "_bn1": "bn2", "_bn2": "bn3"}
 
 
 def load_pretrained(name: str = "efficientnet-lite0", path: Path | None = None) -> nn.Module:
-    """The network with its weights, in evaluation mode; it takes pictures as :func:`as_input` gives them.
+    """The network with its weights, in evaluation mode; it takes pictures as `as_input` gives them.
 
     `path` is the checkpoint, by default that of the installed package.
     """

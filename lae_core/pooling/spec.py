@@ -138,6 +138,9 @@ class PoolSpec:
 def make_pool(spec: str | PoolSpec, channels: int | None, flatten: bool = True) -> GlobalPool:
     """The pool that `spec` names, for inputs with so many channels; None will do where no parameter is per channel.
 
+    Channels may be features or class scores. Over scores, from a head that sees every position (a 1×1 convolution),
+    `lae` is an "or" over positions.
+
     Example:
         >>> make_pool("lae(t0=4, train=one)", channels=512)
         LAEPool(t=4, trained)
