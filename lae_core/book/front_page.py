@@ -106,7 +106,7 @@ def glance(entries: list[Entry]) -> str:
         for name, number in counts(entries).items()
         if number
     ]
-    training = [entry for entry in entries if entry.claim.needs_training]
+    training = [entry for entry in entries if entry.claim.needs_training and entry.claim.in_paper]
     waiting = sum(entry.open_at_paper_scale for entry in training)
     how_many = "all" if waiting == len(training) else str(waiting)
     return "\n".join(

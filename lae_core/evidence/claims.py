@@ -37,6 +37,11 @@ class Claim:
         return (self.also or self.notebook).startswith("experiments/")
 
     @property
+    def in_paper(self) -> bool:
+        """Whether the paper claims it, so that there is a paper's scale to decide it at."""
+        return not self.place.startswith("not in the paper")
+
+    @property
     def command(self) -> str:
         """What decides it at the paper's scale."""
         return f"lae run {(self.also or self.notebook).rpartition('/')[2]} --profile paper"

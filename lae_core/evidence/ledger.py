@@ -35,7 +35,8 @@ class Entry:
     @property
     def open_at_paper_scale(self) -> bool:
         decided = self.verdict and self.verdict.verdict not in ("open", "not testable here")
-        return self.claim.needs_training and not (decided and self.verdict and self.verdict.scale == "paper")
+        settled = decided and self.verdict and self.verdict.scale == "paper"
+        return self.claim.needs_training and self.claim.in_paper and not settled
 
 
 def join(claims: Iterable[Claim], verdicts: Mapping[str, Mapping[str, Verdict]], notebooks: Path) -> list[Entry]:

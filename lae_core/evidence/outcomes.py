@@ -213,5 +213,7 @@ def _data(config: dict[str, Any]) -> str:
 
 def network_title(config: dict[str, Any]) -> str:
     """The network of a run in a few words."""
+    if config["network"].startswith("efficientnet"):
+        return f"{config['network'].replace('efficientnet', 'EfficientNet')}, frozen"
     names = {"wrn": "WRN", "pyramidnet": "PyramidNet", "mxresnet": "MXResNet", "speed": "SpeedNet"}
     return f"{names.get(config['network'], config['network'])}-{config['depth']}, width {config['width']:g}"

@@ -95,7 +95,12 @@ def is_printed(config: RunConfig, experiment: str) -> bool:
 
 
 def scale_of(records: Sequence[Record], experiment: str) -> str:
-    """*paper* where every run is of the printed protocol and every arm has its n, else *cpu*."""
+    """*paper* where every run is of the printed protocol and every arm has its n, else *cpu*.
+
+    An experiment without a name is not in the paper.
+    """
+    if not experiment:
+        return "cpu"
     configs = [RunConfig.from_dict(record.config) for record in records]
     over = PROTOCOLS[experiment].over
     arms = Counter(config.replace(seed=0, fold=None, device="auto") for config in configs)

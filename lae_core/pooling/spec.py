@@ -165,6 +165,9 @@ def make_pool(
 
     `input_fmt="NLC"` makes it a pool for tokens, (batch, length, channels); see :class:`.GlobalPool`.
 
+    Channels may be features or class scores. Over scores, from a head that sees every position (a 1×1 convolution),
+    `lae` is an "or" over positions.
+
     Example:
         >>> make_pool("lae(t0=4, train=one)", channels=512)
         LAEPool(t=4, r=0.25, trained)

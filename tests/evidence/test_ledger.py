@@ -123,6 +123,11 @@ def test_a_smaller_scale_leaves_the_paper_s_own_open(two):
     assert join(claims, weak, notebooks)[1].open_at_paper_scale
 
 
+def test_what_the_paper_does_not_claim_has_no_scale_of_the_paper(tmp_path):
+    (entry,) = join([Claim("C1", "Two.", "not in the paper; added", "experiments/two")], {}, tmp_path)
+    assert entry.claim.needs_training and not entry.open_at_paper_scale
+
+
 def test_runs_that_count_come_before_print_and_weak_ones_after(two):
     claims, notebooks = two
     twice = [Claim("T1", "One.", "§2", "part/one", "experiments/two")]

@@ -129,6 +129,37 @@ CASES = {
         [Contrast(WOOF, "common", "own")],
         {"h": "reproduced", "l": "contradicted", "s": "contradicted", "u": "open"},
     ),
+    "C26": (
+        [Contrast(C10, "lae", "avg")],
+        {"h": "reproduced", "l": "contradicted", "s": "contradicted", "u": "open"},
+    ),
+    "C26a": (
+        [Contrast(C10, "lae", "max")],
+        {"h": "reproduced", "l": "contradicted", "s": "contradicted", "u": "open"},
+    ),
+    "C26b": (
+        [*against(C10, "lae over scores", "avg", "max"), *against(C10, "lae over features", "lse")],
+        {"hhh": "reproduced", "hhu": "partly", "hll": "partly", "usl": "contradicted", "uss": "open", "uuu": "open"},
+    ),
+    "C26c": (
+        [*against(C10, "gain at 160 px", "at 96 px"), *against(C10, "gain with clutter", "without")],
+        {"hh": "reproduced", "hu": "partly", "hl": "partly", "ul": "contradicted", "us": "open"},
+    ),
+    "C27": (
+        [Contrast(C100, f"lae, {place}", "avg") for place in ("before", "after")],
+        {"ss": "reproduced", "sl": "reproduced", "hl": "contradicted", "hu": "contradicted", "su": "open"},
+    ),
+    "C27a": (
+        [Contrast(C100, "before", "after")],
+        {"h": "reproduced", "l": "contradicted", "s": "contradicted", "u": "open"},
+    ),
+    "C28": (
+        [Contrast(NETTE, "lae", "avg", t) for t in (0.25, 4.0, 16.0)],
+        {
+            "lss": "reproduced", "lsu": "partly", "lll": "partly", "uss": "partly", "sss": "partly",
+            "hlh": "contradicted", "sll": "contradicted", "usu": "open", "ssu": "open", "ull": "open",
+        },
+    ),
     "E8": (
         [Contrast(C10, "FP16", "FP32", t) for t in (32.0, 128.0, 1024.0)],
         {"ull": "reproduced", "sll": "reproduced", "lll": "partly", "sul": "partly", "uuh": "contradicted", "suu": "open"},

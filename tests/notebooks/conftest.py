@@ -26,8 +26,9 @@ def smoke_book() -> Path:
     output.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "lae_core.cli", "book", "--profile", "smoke", "--output", str(output)]
     # Notebooks share their runs, but only those of this build: a record from an older one would hide a loop that broke.
-    with FileLock(output / ".lock"), tempfile.TemporaryDirectory() as runs:
-        settings = {"OMP_NUM_THREADS": "1", "LAE_WHERE": "inline", "LAE_RUNS": runs}
+    with FileLock(output / ".lock"), tempfile.TemporaryDirectory() as scratch:
+        settings = {"OMP_NUM_THREADS": "1", "LAE_WHERE": "inline"}
+        settings |= {"LAE_RUNS": f"{scratch}/runs", "LAE_CACHE": f"{scratch}/maps"}
         done = subprocess.run(command, cwd=REPO, env={**os.environ, **settings}, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return output

@@ -29,7 +29,13 @@ OWNERS = metadata.packages_distributions()
 ROOMS = {"pooling": [], "models": ["models"], "training": ["models"], "runs": ["scale", "slurm"], "evidence": ["book"]}
 ROOMS |= {"book": ["book"], "bench": ["scale"]}
 # Imported where the user asked for it, behind a message that names the extra.
-ON_REQUEST = {"evidence": ["peers"], "bench": ["peers"], "book": ["test"]}
+ON_REQUEST = {
+    "models": ["pretrained"],
+    "training": ["pretrained"],
+    "evidence": ["peers"],
+    "bench": ["peers"],
+    "book": ["test"],
+}
 
 
 def run(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,113 @@
+"""Feature maps of a pretrained network, computed once and kept outside of the repository.
+
+A directory under `$LAE_CACHE` (else `~/.cache/lae`) holds the maps of one set of pictures, named by all that decides
+them: the sha256 of the weights, the pictures, the transform, the precision. It is filled part by part, each written
+whole, so that an extraction that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from lae_core.models.pretrained import Trunk, as_input, load_pretrained, weights_of
+
+PART = 250  # pictures in a file
+BATCH = 50
+TRANSFORM = "(x-127)/128, before the last activation"
+PRECISIONS = {"fp32": (torch.float32, torch.float16), "bf16": (torch.bfloat16, torch.bfloat16)}  # computed in, kept in
+
+
+class PictureSet(Protocol):
+    """What is asked of pictures: how many, which, and any range of them as (batch, 3, height, width) uint8."""
+
+    def __len__(self) -> int: ...
+    def describe(self) -> dict[str, Any]: ...
+    def batch(self, start: int, stop: int) -> Tensor: ...
+
+
+def cache_root() -> Path:
+    """Where feature maps are kept: $LAE_CACHE, else `~/.cache/lae`."""
+    return Path(os.environ.get("LAE_CACHE") or Path.home() / ".cache" / "lae")
+
+
+def feature_maps(
+    pictures: PictureSet,
+    *,
+    network: str = "efficientnet-lite0",
+    precision: str = "fp32",
+    trunk: nn.Module | None = None,
+    progress: bool | None = None,
+) -> Tensor:
+    """The maps of all pictures, (pictures, channels, rows, columns), from the cache; what it lacks is computed.
+
+    `precision` is fp32, or bf16 where the processor has it. `trunk` stands for the network's own in tests. `progress`
+    draws a bar on standard error, by default only on a terminal.
+    """
+    from safetensors.torch import save_file
+
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision = {precision!r} is invalid; expected one of {', '.join(PRECISIONS)}")
+    what = {"weights": weights_of(network).sha256, "pictures": pictures.describe(), "precision": precision}
+    what["transform"] = TRANSFORM
+    text = json.dumps(what, sort_keys=True)
+    folder = cache_root() / hashlib.sha256(text.encode()).hexdigest()[:16]
+    files = {start: folder / f"{start:06}.safetensors" for start in range(0, len(pictures), PART)}
+    parts = {start: _read(file) for start, file in files.items()}
+    missing = [start for start, part in parts.items() if part is None]
+    if missing:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "what.json").write_text(text + "\n", encoding="utf-8")
+        model = trunk if trunk is not None else _trunk(network, precision)
+        with _bar(len(files), len(files) - len(missing), progress) as bar:
+            for start in missing:
+                parts[start] = _compute(pictures, start, min(start + PART, len(pictures)), model, precision)
+                temporary = folder / f".{start:06}.{os.getpid()}"
+                save_file({"maps": parts[start]}, temporary)
+                temporary.replace(files[start])
+                bar.update()
+    return torch.cat([part for part in parts.values() if part is not None])
+
+
+def _read(file: Path) -> Tensor | None:
+    """A part of the maps, or None where it is missing or cannot be read."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(file)["maps"]
+    except (OSError, KeyError, SafetensorError):
+        return None
+
+
+@torch.inference_mode()
+def _compute(pictures: PictureSet, start: int, stop: int, model: nn.Module, precision: str) -> Tensor:
+    computed, kept = PRECISIONS[precision]
+    maps = []
+    for first in range(start, stop, BATCH):
+        x = as_input(pictures.batch(first, min(first + BATCH, stop)))
+        maps.append(model(x.to(computed, memory_format=torch.channels_last)).to(kept).contiguous())
+    return torch.cat(maps)
+
+
+@functools.lru_cache(maxsize=1)
+def _trunk(network: str, precision: str) -> nn.Module:
+    model = Trunk(load_pretrained(network)).to(PRECISIONS[precision][0])
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _bar(total: int, initial: int, progress: bool | None) -> Any:
+    from tqdm import tqdm
+
+    terminal = sys.stderr.isatty()
+    shown = terminal if progress is None else progress
+    every = 0.1 if terminal else 30
+    return tqdm(total=total, initial=initial, desc="feature maps", unit="part", disable=not shown, mininterval=every)

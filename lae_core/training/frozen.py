@@ -1,0 +1,264 @@
+"""A linear head with a pool on the frozen feature maps of a pretrained network: runs of seconds, from cached maps.
+
+Two places for the pool: over *features*, then the head on the pooled vector, as networks have it; or over *scores*, the
+head at every position first and the pool over the class scores that it gives there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lae_core.models.pretrained import IMAGENETTE, load_pretrained, weights_of
+from lae_core.pooling import PoolSpec, make_pool
+from lae_core.training.canvases import Canvases, Portion, WholePictures
+from lae_core.training.datasets import DATASETS
+from lae_core.training.features import PRECISIONS, feature_maps
+
+BATCH = 250  # pictures at a time where nothing is trained
+WORDS = {"place": ("features", "scores"), "activation": ("after", "before"), "precision": tuple(PRECISIONS)}
+LEAST = {"image_size": 32, "subset": 2, "parts": 1, "draws": 1, "epochs": 0, "batch": 1, "seed": 0, "recipe": 1}
+
+Pictures = WholePictures | Canvases
+
+
+@dataclass(frozen=True)
+class FrozenConfig:
+    """One run on frozen maps. `key()` names it: the sha256 of the fields that differ from their default.
+
+    The training pictures, shuffled once, are cut into parts. Run `seed` trains on `parts` of them: from part `seed` on,
+    or drawn by the seed `among` the first ones. It is tested on its own `eval_subset` of the test pictures. With a
+    `fold`, for choosing rates, it trains as that seed does and is tested on the last part of the training pictures,
+    which nobody trains on.
+    """
+
+    network: str = "efficientnet-lite0"
+    data: str = "cifar10"
+    image_size: int = 160  # pixels of the picture, or of the canvas that it lies on
+    side: int | None = None  # pixels of the picture on the canvas; None: the picture is all there is
+    clutter: float = 2.5  # how many times over distractors would cover the canvas
+    distractors: str = "cifar100"
+    subset: int = 2000  # training pictures of a run
+    parts: int = 1  # that these are made of
+    among: int | None = None  # parts to draw from; None: no draw
+    eval_subset: int | None = 500  # test pictures of a run; all by default
+    draws: int = 1  # canvases per test picture
+    other_sizes: tuple[int, ...] = ()  # test at these image sizes as well, as dense with distractors
+    pool: str = "avg"
+    place: str = "features"  # features, scores
+    activation: str = "after"  # the pool comes after or before the last activation
+    in_spreads: bool = False  # t0 of the pool counts in spreads of the features over positions
+    epochs: int = 20  # 0: the network's own head, without training
+    batch: int = 100
+    lr: float = 0.001
+    pool_lr: float = 0.01  # of a trained pool's own parameters
+    precision: str = "fp32"  # of the frozen network, and of the products over all positions: fp32, bf16
+    fold: int | None = None
+    seed: int = 0
+    recipe: int = 1  # raised when a change in code could change results
+
+    def __post_init__(self) -> None:
+        weights_of(self.network)
+        for name, words in (WORDS | {"data": tuple(DATASETS), "distractors": tuple(DATASETS)}).items():
+            self._check(name, getattr(self, name) in words, f"one of {', '.join(words)}")
+        for name, least in LEAST.items():
+            self._check(name, getattr(self, name) >= least, f"an integer of at least {least}")
+        for name in ("lr", "pool_lr"):
+            self._check(name, getattr(self, name) > 0, "a number above 0")
+        self._check("parts", self.subset % self.parts == 0, f"a divisor of subset = {self.subset}")
+        self._check("among", self.among is None or self.among >= self.parts, "at least parts, or None")
+        self._check("side", self.side is None or 0 < self.side <= self.image_size, "at most image_size, or None")
+        own = self.epochs > 0 or (self.data.startswith("imagenette") and self.place == "features")
+        self._check("epochs", own, "at least 1: the network's own head knows Imagenette's classes alone")
+        object.__setattr__(self, "pool", str(PoolSpec.parse(self.pool)))
+        object.__setattr__(self, "other_sizes", tuple(self.other_sizes))
+        fixed = re.fullmatch(r"lae(\(t0=[^,]+\))?", self.pool)
+        self._check("in_spreads", not self.in_spreads or bool(fixed), "False but for LAE at a fixed temperature")
+
+    def _check(self, name: str, good: bool, expected: str) -> None:
+        if not good:
+            raise ValueError(f"FrozenConfig: {name} = {getattr(self, name)!r} is invalid; expected {expected}")
+
+    def replace(self, **changes: Any) -> FrozenConfig:
+        """The same run with some fields changed, checked again."""
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as JSON can hold them."""
+        return dataclasses.asdict(self) | {"other_sizes": list(self.other_sizes)}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> FrozenConfig:
+        """The config that `to_dict` gave."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise ValueError(f"FrozenConfig: no field {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
+        return cls(**values)
+
+    def key(self) -> str:
+        """16 hex digits that name the run."""
+        default = FrozenConfig().to_dict()
+        named = {name: value for name, value in self.to_dict().items() if value != default[name]}
+        text = json.dumps(named | {"kind": "frozen", "recipe": self.recipe}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def train_pictures(self) -> list[Pictures]:
+        """What the run trains on, part by part, so that runs share the cached maps of a part."""
+        first, count = self.seed if self.fold is None else self.fold, self.subset // self.parts
+        if self.among is None:
+            numbers = range(first, first + self.parts)
+        else:
+            numbers = np.random.default_rng([4, first]).permutation(self.among)[: self.parts].tolist()
+        last = DATASETS[self.data].sizes["train"] // count - 1
+        self._check("seed", max(numbers) < last, f"no more than the {last} parts of {count} pictures to train on")
+        return [self._shown(Portion(self.data, "train", number, count), 2 * number) for number in numbers]
+
+    def test_pictures(self, size: int | None = None) -> Pictures:
+        """What the run is tested on, at another size if one is given."""
+        if self.fold is not None:
+            held_out = Portion(self.data, "train", -1, self.subset // self.parts)
+            return self._shown(held_out, 2001 + 2 * self.fold, size, self.draws)
+        number = 0 if self.eval_subset is None else self.seed
+        return self._shown(Portion(self.data, "test", number, self.eval_subset), 2 * self.seed + 1, size, self.draws)
+
+    def _shown(self, portion: Portion, seed: int, size: int | None = None, draws: int = 1) -> Pictures:
+        size = size or self.image_size
+        if self.side is None:
+            return WholePictures(portion, size)
+        return Canvases(portion, size, self.distractors, self.side, self.clutter, draws, seed)
+
+
+class Head(nn.Module):
+    """A linear head before (scores) or after (features) a pool; it starts at 0.
+
+    `forward` takes maps (batch, positions, channels) and gives class scores (batch, classes). The products over all
+    positions are in the maps' precision, everything else is in that of the weights.
+    """
+
+    def __init__(self, pool: str, channels: int, classes: int, place: str) -> None:
+        super().__init__()
+        self.linear = nn.Linear(channels, classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+        self.place = place
+        self.pool = make_pool(pool, classes if place == "scores" else channels)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        if self.place == "features":
+            return self.linear(self.pool_features(maps))
+        weight, bias = self.linear.weight, self.linear.bias
+        scores = F.linear(maps, weight.to(maps.dtype)).to(weight.dtype) + bias
+        return self.pool(scores.transpose(1, 2))
+
+    def pool_features(self, maps: Tensor) -> Tensor:
+        """(batch, channels), for pools over features."""
+        return self.pool(maps.to(self.linear.weight.dtype).transpose(1, 2))
+
+    @property
+    def pools_once(self) -> bool:
+        """Whether the pool gives the same vector in every step: over features, with nothing to learn."""
+        return self.place == "features" and not list(self.pool.parameters())
+
+
+def run(config: FrozenConfig, checkpoint_dir: Path | None = None) -> dict[str, Any]:
+    """Train the head of one run and test it; the same config gives the same result on the same machine.
+
+    A run takes seconds, so nothing is kept to resume it; the feature maps are (`features.py`).
+    """
+    head, spread = _head(config)
+    if config.epochs:
+        _train(head, config)
+    final = _test(head, config, config.image_size)
+    others = {str(size): _test(head, config, size)["accuracy"] for size in config.other_sizes}
+    t = getattr(head.pool, "temperature", None)
+    temperature = None if t is None else _few(t.detach().flatten())
+    return {"status": "done", "final": final, "sizes": others, "spread": spread, "temperature": temperature}
+
+
+def _few(values: Tensor) -> list[float]:
+    """One value as it is, many as their least, median and largest."""
+    return values.tolist() if len(values) == 1 else values.quantile(torch.tensor([0.0, 0.5, 1.0])).tolist()
+
+
+def _head(config: FrozenConfig) -> tuple[Head, float]:
+    """The head before training, and the spread of the features: their deviation over positions, the mean over all."""
+    shown = config.train_pictures()[0] if config.epochs else config.test_pictures()
+    maps, _ = _maps(shown, config.network, config.precision)
+    spread = _active(maps[:BATCH], config).float().std(1, unbiased=False).mean().item()
+    pool = PoolSpec.parse(config.pool)
+    if config.in_spreads:
+        pool = PoolSpec.parse(f"lae(t0={pool['t0'] * spread})")
+    if config.epochs:
+        return Head(str(pool), maps.shape[2], DATASETS[config.data].classes, config.place), spread
+    head = Head(str(pool), maps.shape[2], len(IMAGENETTE), config.place)
+    head.linear.load_state_dict(_own_head(config.network))
+    return head, spread
+
+
+@functools.lru_cache(maxsize=1)
+def _own_head(network: str) -> dict[str, Tensor]:
+    """The network's own classifier, for the ten classes of Imagenette."""
+    own = load_pretrained(network).get_submodule("classifier").state_dict()
+    return {name: values[list(IMAGENETTE)] for name, values in own.items()}
+
+
+def _train(head: Head, config: FrozenConfig) -> None:
+    """Adam with a rate that falls to 0."""
+    parts = [_maps(part, config.network, config.precision) for part in config.train_pictures()]
+    labels = torch.cat([labels for _, labels in parts])
+    if head.pools_once:
+        inputs = torch.cat([_pooled(head, config, maps) for maps, _ in parts])
+    else:
+        inputs = torch.cat([maps for maps, _ in parts])
+    groups: list[dict[str, Any]] = [{"params": head.linear.parameters(), "lr": config.lr}]
+    if own := list(head.pool.parameters()):
+        groups.append({"params": own, "lr": config.pool_lr})
+    optimiser = torch.optim.Adam(groups)
+    steps = config.epochs * -(-len(labels) // config.batch)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
+    order = torch.Generator().manual_seed(config.seed)
+    for _ in range(config.epochs):
+        for index in torch.randperm(len(labels), generator=order).split(config.batch):
+            x = inputs[index]
+            scores = head.linear(x) if head.pools_once else head(_active(x, config))
+            optimiser.zero_grad()
+            F.cross_entropy(scores, labels[index]).backward()
+            optimiser.step()
+            schedule.step()
+
+
+@torch.no_grad()
+def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
+    maps, labels = _maps(config.test_pictures(size), config.network, config.precision)
+    scores = torch.cat([head(_active(part, config)) for part in maps.split(BATCH)])
+    loss, right = F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).double().mean().item()
+    return {"accuracy": right, "loss": loss}
+
+
+@torch.no_grad()
+def _pooled(head: Head, config: FrozenConfig, maps: Tensor) -> Tensor:
+    return torch.cat([head.pool_features(_active(part, config)) for part in maps.split(BATCH)])
+
+
+def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
+    """Maps as the pool takes them: behind the network's last activation, ReLU6, or before it."""
+    maps = maps if config.precision == "bf16" else maps.float()
+    return maps.clamp(0, 6) if config.activation == "after" else maps
+
+
+@functools.lru_cache(maxsize=20)
+def _maps(pictures: Pictures, network: str, precision: str) -> tuple[Tensor, Tensor]:
+    """Maps (pictures, positions, channels) and labels; kept for the next runs on the same pictures."""
+    maps = feature_maps(pictures, network=network, precision=precision)
+    return maps.flatten(2).transpose(1, 2).contiguous(), pictures.labels
