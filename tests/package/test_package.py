@@ -213,6 +213,7 @@ def test_wheel_and_sdist_hold_what_they_should(built: Path):
 
 
 @pytest.mark.long
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 @pytest.mark.parametrize(("settings", "tag"), [({"CC": "false"}, "any"), ({"LAE_KERNEL": "off"}, "any"), ({}, "linux")])
 def test_a_wheel_without_the_kernel_is_a_pure_one(settings: dict[str, str], tag: str, tmp_path):
     for name in subprocess.run(["git", "ls-files"], cwd=REPO, capture_output=True, text=True).stdout.splitlines():
