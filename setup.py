@@ -36,6 +36,8 @@ class Wheel(bdist_wheel):
     """One wheel for all versions of Python: py3-none-<platform>, or py3-none-any without the kernel."""
 
     def get_tag(self):
+        kernel = os.path.join(self.bdist_dir, self.get_finalized_command("build_ext").get_ext_filename(KERNEL.name))
+        self.root_is_pure = not os.path.exists(kernel)  # it may have failed to build
         return "py3", "none", super().get_tag()[2]
 
 

@@ -106,7 +106,9 @@ def _kernel() -> Line:
 
     if cpu.LIBRARY is not None:
         return OK, "operator on cpu", f"fused kernel, {cpu.FILE.name}"
-    return NOTE, "operator on cpu", "plain form, several times slower: a C compiler was missing when lae was installed"
+    off = os.environ.get("LAE_KERNEL") == "off"
+    why = "LAE_KERNEL is off" if off else "the kernel was not built; install a C compiler, then lae again"
+    return NOTE, "operator on cpu", f"plain form, several times slower: {why}"
 
 
 def _works(device: str, dtype: torch.dtype) -> bool:

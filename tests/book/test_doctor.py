@@ -42,8 +42,10 @@ def test_it_says_which_form_of_the_operator_is_used(monkeypatch):
     monkeypatch.setattr(cpu, "LIBRARY", object())
     assert doctor._kernel()[::2] == ("ok", "fused kernel, " + cpu.FILE.name)
     monkeypatch.setattr(cpu, "LIBRARY", None)
-    mark, _, found = doctor._kernel()
-    assert mark == "--" and "plain form" in found and "C compiler" in found
+    for mode, reason in (("", "C compiler"), ("off", "LAE_KERNEL is off")):
+        monkeypatch.setenv("LAE_KERNEL", mode)
+        mark, _, found = doctor._kernel()
+        assert mark == "--" and "plain form" in found and reason in found
 
 
 def test_precision_that_does_not_compute_is_named(monkeypatch):

@@ -231,7 +231,26 @@ def test_wheel_and_sdist_hold_what_they_should(built: Path):
     assert "lae_core/py.typed" in ours and any(name.endswith("licenses/LICENSE") for name in names)
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    assert ours | {"pyproject.toml", "README.md", "LICENSE"} <= inside
+    compiled = {name for name in ours if name.endswith((".so", ".dll"))}
+    assert (ours - compiled) | {"pyproject.toml", "README.md", "LICENSE"} <= inside
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize(("settings", "tag"), [({"CC": "false"}, "any"), ({"LAE_KERNEL": "off"}, "any"), ({}, "linux")])
+def test_a_wheel_without_the_kernel_is_a_pure_one(settings: dict[str, str], tag: str, tmp_path):
+    for name in subprocess.run(["git", "ls-files"], cwd=REPO, capture_output=True, text=True).stdout.splitlines():
+        if name.startswith("lae_core/") or name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPO / name, tmp_path / name)
+    plain = {name: value for name, value in os.environ.items() if name not in ("CC", "LAE_KERNEL")}
+    command = (sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path / "dist", tmp_path)
+    done = run(*command, env=plain | settings)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert f"-py3-none-{tag}" in wheel.name
+    assert any(name.endswith("_kernel.so") for name in names) == (tag != "any")
 
 
 USE = """

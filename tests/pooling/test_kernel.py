@@ -221,6 +221,27 @@ def test_compiled_code_calls_the_kernel_and_gives_the_same_bits():
         assert torch.equal(a, b)
 
 
+@needs_kernel
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4)])
+def test_without_rows_the_gradient_to_t_is_zero(shape):
+    z, t = torch.empty(shape, requires_grad=True), torch.tensor(0.7, requires_grad=True)
+    value = logavgexp(z, t)
+    grads = torch.autograd.grad(value.sum(), (z, t))
+    assert value.shape == shape[:2] and grads[0].shape == shape and grads[1] == 0
+
+
+@needs_kernel
+@settings(max_examples=60, deadline=None)
+@given(st.permutations(range(4)), st.lists(st.integers(1, 3), min_size=4, max_size=4), st.integers(1, 14))
+def test_rows_in_memory_are_what_torch_says(order, shape, chosen):
+    dims = tuple(d for d in range(4) if chosen >> d & 1)
+    z = torch.arange(math.prod(shape)).view(shape).permute(order)
+    rows, outer, n, inner = cpu.rows_in_memory(z, dims)
+    assert torch.equal(rows, z) and outer * n * inner == z.numel()
+    flat = rows.as_strided((outer, n, inner), (n * inner, inner, 1))
+    assert torch.equal(flat.sum(1).flatten().sort().values, z.sum(dims).flatten().sort().values)
+
+
 def test_forward_mode_and_hessian():
     z, t = torch.randn(5, dtype=torch.float64), torch.tensor(0.7, dtype=torch.float64)
 
