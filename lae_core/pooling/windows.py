@@ -23,6 +23,7 @@ class LogAvgExpPool(nn.Module):
     """What the three have in common."""
 
     positions: int
+    log_t: Tensor
 
     def __init__(
         self,
