@@ -75,8 +75,11 @@ def book(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     root = project_root()
     from lae_core.book.build import build
+    from lae_core.book.bundle import bundle
 
     output = root / "_build" if args.output is None else Path(args.output)
     index = build(root, output, args.profile, args.force)
     print(f"the book is {os.path.relpath(index)} ({time.perf_counter() - start:.0f} s)")
+    if args.zip:
+        print(f"all of it in one file: {os.path.relpath(bundle(index.parent))}")
     return 0

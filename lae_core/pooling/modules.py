@@ -133,6 +133,8 @@ class LAEPool(GlobalPool):
     `textbook` computes t (logsumexp(z / t) - log n) as the paper writes it, which loses precision at high t: for comparison.
     """
 
+    log_t: Tensor
+
     def __init__(
         self,
         t0: float = 1.0,
@@ -337,7 +339,7 @@ def _lae(z: Tensor, t: Tensor, textbook: bool, mask: Tensor | None) -> Tensor:
     if not textbook:
         return logavgexp(z, t, 2, mask)
     t = t.to(z.dtype)
-    n = math.log(z.shape[2])
+    n: float | Tensor = math.log(z.shape[2])
     if mask is not None:
         z, n = _only(z, mask), _count(mask).log()
     return t * (torch.logsumexp(z / t.unsqueeze(-1), 2) - n)

@@ -30,7 +30,7 @@ def segment_logavgexp(
     One of `index`, `ptr` and `lengths` says which entries belong together.
 
     Args:
-        z: (entries, \*rest), of the dtypes that :func:`logavgexp` takes.
+        z: (entries, \*rest), of the dtypes that :func:`.logavgexp` takes.
         index: (entries,), the number of the segment of each entry, in any order: `batch` of PyTorch Geometric.
         t: temperature, a positive number or a tensor that broadcasts against the result.
         num_segments: how many segments there are; by default one more than the largest index. It has to be given in code
@@ -40,7 +40,7 @@ def segment_logavgexp(
 
     Returns:
         (segments, \*rest), of z's dtype. An empty segment gives -inf and no gradient; at the other edges it is as in
-        :func:`logavgexp`.
+        :func:`.logavgexp`.
 
     The values of `index`, `ptr` and `lengths` are checked on a CPU, outside compiled code.
 

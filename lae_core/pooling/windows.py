@@ -23,6 +23,7 @@ class LogAvgExpPool(nn.Module):
     """What the three have in common."""
 
     positions: int
+    log_t: Tensor
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class LogAvgExpPool1d(LogAvgExpPool):
 class LogAvgExpPool2d(LogAvgExpPool):
     """LogAvgExp over windows of (batch, channels, height, width) or (channels, height, width).
 
-    The arguments are those of :class:`LogAvgExpPool1d`, where a size may also be a pair.
+    The arguments are those of :class:`.LogAvgExpPool1d`, where a size may also be a pair.
 
     Example:
         >>> LogAvgExpPool2d(3, stride=2, padding=1, t0=0.2)(torch.randn(8, 64, 56, 56)).shape
@@ -118,7 +119,7 @@ class LogAvgExpPool2d(LogAvgExpPool):
 class LogAvgExpPool3d(LogAvgExpPool):
     """LogAvgExp over windows of (batch, channels, depth, height, width) or (channels, depth, height, width).
 
-    The arguments are those of :class:`LogAvgExpPool1d`, where a size may also be a triple.
+    The arguments are those of :class:`.LogAvgExpPool1d`, where a size may also be a triple.
     """
 
     positions = 3
