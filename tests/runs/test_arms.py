@@ -8,6 +8,7 @@ from lae_core.runs.arms import gather, missing_runs
 from lae_core.runs.export import export, read_export
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
+from lae_core.training.frozen import FrozenConfig
 
 TINY = RunConfig(data="digits", depth=8, width=0.5, subset=32, eval_subset=20, epochs=1, batch=16, augment="none")
 ARMS = {("digits", pool): TINY.replace(pool=pool) for pool in ("avg", "lae")}
@@ -83,3 +84,16 @@ def test_a_run_that_fails_is_an_error_that_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("LAE_RUNS", str(tmp_path / "store"))
     with pytest.raises(RuntimeError, match="2 of 2 runs failed.*batch = 64"):
         gather({"avg": TINY.replace(batch=64)}, seeds=2, record="", where="inline")
+
+
+def test_other_configs_bring_a_run_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAE_RUNS", str(tmp_path / "store"))
+    save, arms = str(tmp_path / "e.jsonl"), {place: FrozenConfig(place=place) for place in ("features", "scores")}
+
+    def run(config, checkpoint_dir):
+        return {"status": "done", "final": {"accuracy": config.seed / 10}}
+
+    made = gather(arms, seeds=3, record="", save=save, where="inline", run=run)
+    assert gather(arms, seeds=3, record="", save=save, where="inline", run=run) == made
+    found = gather(arms, seeds=3, record=save)
+    assert [r.result["final"]["accuracy"] for r in found["scores"]] == [0.0, 0.1, 0.2]
