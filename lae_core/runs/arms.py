@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lae_core.runs.execute import Run
 from lae_core.runs.export import export, read_export, recorded
-from lae_core.runs.records import Record, RunStore
+from lae_core.runs.records import Config, Record, RunStore
 from lae_core.runs.sweep import sweep
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def gather(
     return {name: [found[config.key()] for config in configs] for name, configs in planned.items()}
 
 
-def _trained(configs: list[RunConfig] | list[FrozenConfig], where: str | None, run: Run | None) -> dict[str, Record]:
+def _trained(configs: Sequence[Config], where: str | None, run: Run | None) -> dict[str, Record]:
     store = RunStore()
     report = sweep(configs, store=store, where=where, run=run)
     if report.failures:
