@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +59,7 @@ def load_pretrained(name: str = "efficientnet-lite0", path: Path | None = None) 
         import timm
     except ImportError:
         raise ImportError("timm is not installed: run `pip install 'logavgexp[pretrained]'`") from None
-    model = timm.create_model(weights.timm)
+    model: Any = timm.create_model(weights.timm)
     state = torch.load(file, map_location="cpu", weights_only=True)
     model.load_state_dict(rename(state, [len(stage) for stage in model.blocks]), strict=True)
     return model.eval()
@@ -115,7 +116,9 @@ class Trunk(nn.Module):
     The activation is ReLU6: `trunk(x).clamp(0, 6)` is what the network itself pools.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    model: Any
+
+    def __init__(self, model: Any) -> None:
         super().__init__()
         model.bn2.act = nn.Identity()
         self.model = model

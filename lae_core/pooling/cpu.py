@@ -33,7 +33,7 @@ def _load() -> ctypes.CDLL | None:
             raise
         warnings.warn(
             f"logavgexp runs without its CPU kernel, several times slower: {FILE.name} was not built or does not load "
-            f"({error}). Install a C compiler, then lae again; or set LAE_KERNEL=off, which silences this warning.",
+            f"({error}). Install a C compiler, then logavgexp again; or set LAE_KERNEL=off, which silences this warning.",
             stacklevel=2,
         )
         return None

@@ -385,7 +385,7 @@ INLINE void F(forward)(const Job *job, const Strip *s) {
         value[j] = x > top[j] ? top[j] : x, inverse[j] = (REAL)(1 / total), log_mean[j] = (REAL)L;
     }
     for (int64_t j = 0; j < s->rows; j++) {
-        if (top[j] == -INFINITY) value[j] = top[j], c[j] = inverse[j] = log_mean[j] = 0;
+        if (top[j] == -INFINITY && !F(has_nan)(job, s, j)) value[j] = top[j], c[j] = inverse[j] = log_mean[j] = 0;
         if (top[j] == INFINITY && !F(has_nan)(job, s, j)) value[j] = top[j], inverse[j] = 1; /* weights 0, and nan at inf */
         if (!(t[j] > 0)) value[j] = inverse[j] = NAN;
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from lae_core.runs.execute import Run
 from lae_core.runs.export import export, read_export, recorded
-from lae_core.runs.records import Record, RunStore
+from lae_core.runs.records import Config, Record, RunStore
 from lae_core.runs.sweep import sweep
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def missing_runs(
     return missing, missing * sum(spent) / max(len(spent), 1) / 3600
 
 
-def _trained(configs: list[RunConfig] | list[FrozenConfig], where: str | None, run: Run | None) -> dict[str, Record]:
+def _trained(configs: Sequence[Config], where: str | None, run: Run | None) -> dict[str, Record]:
     store = RunStore()
     report = sweep(configs, store=store, where=where, run=run)
     if report.failures:

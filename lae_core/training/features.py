@@ -69,10 +69,11 @@ def feature_maps(
         model = trunk if trunk is not None else _trunk(network, precision)
         with _bar(len(files), len(files) - len(missing), progress) as bar:
             for start in missing:
-                parts[start] = _compute(pictures, start, min(start + PART, len(pictures)), model, precision)
+                part = _compute(pictures, start, min(start + PART, len(pictures)), model, precision)
                 temporary = folder / f".{start:06}.{os.getpid()}"
-                save_file({"maps": parts[start]}, temporary)
+                save_file({"maps": part}, temporary)
                 temporary.replace(files[start])
+                parts[start] = part
                 bar.update()
     return torch.cat([part for part in parts.values() if part is not None])
 
