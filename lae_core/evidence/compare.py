@@ -133,16 +133,16 @@ def compare(
     network works there at all.
     """
     measure = measure or accuracy
-    samples, missing = {}, {}
+    samples, absent = {}, {}
     for contrast, (first, second) in contrasts.items():
         shared = _repeats(first) if second is None else _repeats(first) & _repeats(second)
         if len(shared) < 2:
-            missing[contrast] = Comparison.not_run(str(contrast), len(shared))
+            absent[contrast] = Comparison.not_run(str(contrast), len(shared))
             continue
         a = measure(_with_repeats(first, shared))
         b = measure(_with_repeats(second, shared)) if second is not None else [0.0] * len(a)
         samples[contrast] = _paired(str(contrast), a, b)
-    decided = decide(samples, margin=margin, minimum=(margin or 0.0) if minimum is None else minimum) | missing
+    decided = decide(samples, margin=margin, minimum=(margin or 0.0) if minimum is None else minimum) | absent
     found = {contrast: decided[contrast] for contrast in contrasts}
     runs = {run.key: run for sides in contrasts.values() for side in sides if side is not None for run in _flat(side)}
     if missing := {contrast.place for contrast in contrasts} - set(baseline):

@@ -130,11 +130,12 @@ def over_relative_temperature(
     """Each run as a dot at its final temperature in units of the features' spread; average pooling as a band."""
     figure, axes = plt.subplots(figsize=(6.4, 3.8))
     for pool, (x, y) in lines.items():
-        style = style_of(pool) | {"linestyle": "", "markersize": 5, "alpha": 0.7}
+        style: dict[str, Any] = style_of(pool) | {"linestyle": "", "markersize": 5, "alpha": 0.7}
         axes.plot(x, y, **style)
     i = mean_interval(reference)
     axes.axhspan(i.low, i.high, color="0.45", alpha=0.3, linewidth=0)
-    axes.axhline(i.centre, **style_of("avg") | {"marker": None})
+    line: dict[str, Any] = style_of("avg") | {"marker": None}
+    axes.axhline(i.centre, **line)
     axes.set_xscale("log")
     axes.set(xlabel="final temperature t / σ, in units of the features' spread over positions", ylabel=ylabel)
     _legend_below(figure, axes)
@@ -284,8 +285,8 @@ def squeeze_rows(
     figure, grid = plt.subplots(1, len(panels), figsize=size, sharey=True, squeeze=False)
     for axes, (title, panel) in zip(grid[0], panels.items(), strict=True):
         for row, (pool, squeeze) in enumerate(rows):
-            group, style = panel[pool, squeeze], style_of(str(squeeze))
-            _runs(axes, group, row, style)
+            if (pool, squeeze) in panel:
+                _runs(axes, panel[pool, squeeze], row, style_of(str(squeeze)))
             if (pool, None) in panel:
                 without = mean_interval(panel[pool, None]).centre
                 axes.plot(without, row, "o", color="0.35", markerfacecolor="none", markersize=11)

@@ -7,6 +7,8 @@ gradient its size. Noise of 1 drowns the signal; bias does not go away by averag
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pandas as pd
 import torch
@@ -40,6 +42,6 @@ def _parts(spec: PoolSpec, z: Tensor) -> dict[str, np.ndarray]:
     module = make_pool(spec, len(z)).to(z.dtype)
     leaf = z[None].clone().requires_grad_()
     value = module(leaf)
-    d_z, d_log_t = torch.autograd.grad(value.sum(), (leaf, module.log_t))
+    d_z, d_log_t = torch.autograd.grad(value.sum(), (leaf, cast(Tensor, module.log_t)))
     found = {"value": value, "gradient to z": d_z, "gradient to log t": d_log_t}
     return {part: tensor.detach().double().numpy().ravel() for part, tensor in found.items()}

@@ -103,7 +103,7 @@ def forward(z, t, value, kept, n, rows, all_rows, across, step, t_step, BLOCK_R:
     result = c + heat * log_mean
     result = tl.where(result > top, top, result)
     inverse = 1 / total
-    empty, infinite = top == -INF, (top == INF) & (nans == 0)
+    empty, infinite = (top == -INF) & (nans == 0), (top == INF) & (nans == 0)
     result = tl.where(empty | infinite, top, tl.where(nans > 0, float("nan"), result))
     inverse = tl.where(empty, 0.0, tl.where(infinite, 1.0, inverse))  # weights of an infinite row: 0, and nan at inf
     result, inverse = tl.where(heat > 0, result, float("nan")), tl.where(heat > 0, inverse, float("nan"))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lae_core.pooling import PoolSpec
 from lae_core.training import evaluate
-
-if TYPE_CHECKING:
-    from lae_core.training.loop import Session
 
 SWAP_RATE = 0.1  # of the run's learning rate, where the epoch after a swap starts
 WHOLE_PICTURES: dict[str, Any] = {"early_size": None, "early_share": 0.5}  # no small pictures in that epoch
 
 
-def after_swap(session: Session, pool: str, spread: float) -> dict[str, Any]:
-    """Put another pool into the trained network and train one more epoch: accuracy before and after that epoch.
+def after_swap(session: Any, pool: str, spread: float) -> dict[str, Any]:
+    """Put another pool into the network of a finished session (`loop.Session`) and train one more epoch.
 
-    Temperatures of the pool are in units of the spread over positions that the trained network's own pool sees. The
-    epoch starts at `SWAP_RATE` of the run's learning rate and goes down to 0 as the run's schedule does.
+    Gives the accuracy before and after that epoch. Temperatures of the pool are in units of the spread over positions
+    that the trained network's own pool sees. The epoch starts at `SWAP_RATE` of the run's learning rate and goes down
+    to 0 as the run's schedule does.
     """
     config, spec = session.config, PoolSpec.parse(pool)
     if spec.name == "lae":

@@ -263,3 +263,13 @@ def test_a_tensor_that_is_negated_in_name_only():
     z = torch.imag(x.conj())
     assert z.is_neg()
     torch.testing.assert_close(logavgexp(z), logavgexp(z.clone()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("n", [2, 49, 600])
+def test_nan_is_not_lost_among_minus_infinities(dtype, n):
+    """A row of padding alone is -inf, and one nan in it shows, with and without the kernel, along and across memory."""
+    z = torch.full((3, n), -math.inf, dtype=dtype)
+    z[1, -1] = math.nan
+    for value in (logavgexp(z), logavgexp(z.t().contiguous(), dim=0), logavgexp(z, mask=torch.ones(3, n).bool())):
+        assert value[1].isnan() and value[0] == value[2] == -math.inf
