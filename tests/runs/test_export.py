@@ -10,6 +10,8 @@ from toy_runs import Toy
 
 from lae_core.runs.export import export, from_frame, read_export, recorded, rounded, to_frame
 from lae_core.runs.records import Record
+from lae_core.training.config import RunConfig
+from lae_core.training.frozen import FrozenConfig
 
 
 def records():
@@ -117,18 +119,19 @@ def test_what_all_runs_share_is_under_the_checksum(tmp_path):
         read_export(path, schema=Toy)
 
 
-RESULTS = sorted((Path(__file__).resolve().parents[2] / "book" / "results").glob("*.jsonl"))
+RESULTS = sorted((Path(__file__).resolve().parents[2] / "book" / "results").rglob("*.jsonl"))
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_the_committed_records_are_whole_and_an_edit_stops_the_book(path, tmp_path):
-    assert read_export(path)
+    schema = FrozenConfig if path.parent.name == "frozen" else RunConfig
+    assert read_export(path, schema=schema)
     head, _, rest = path.read_bytes().partition(b"\n")
     for edited in (head.replace(b"AMD EPYC", b"NVIDIA H100"), head.replace(b'"epochs":', b'"epochs" :'), head + b" "):
         (tmp_path / path.name).write_bytes(edited + b"\n" + rest)
         if edited != head:
             with pytest.raises(ValueError, match=path.name):
-                read_export(tmp_path / path.name)
+                read_export(tmp_path / path.name, schema=schema)
 
 
 def test_a_key_that_its_config_does_not_give_is_refused(tmp_path):
