@@ -51,6 +51,18 @@ ADVICE = (
         "yes, even t = 1 did better there.",
     ),
     Advice(
+        "A small object in clutter?",
+        "C26",
+        "pool class scores, not features: over scores LAE at t = 1 beats the average.",
+        "do not expect LAE over class scores to beat the average.",
+    ),
+    Advice(
+        "A trained network, without more training?",
+        "C28",
+        "a swap does no harm from t of about four times the features' spread on; far below it does.",
+        "a swap changes accuracy even at high t: train again.",
+    ),
+    Advice(
         "Other hyperparameters?",
         "C7a",
         "try smaller steps than with average pooling.",
