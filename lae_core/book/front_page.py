@@ -185,7 +185,8 @@ def says(advice: Advice, entry: Entry) -> str | None:
         return None
     sentence = {
         "reproduced": advice.holds,
-        "partly": f"borne out in part: {advice.holds}",
+        # which part of the claim came out, only its page can say
+        "partly": "a part of the claim came out and a part did not: read its page.",
         "contradicted": advice.fails,
     }
     text = sentence[entry.state]

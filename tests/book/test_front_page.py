@@ -64,7 +64,7 @@ def test_each_verdict_has_its_own_sentence_with_its_regime(advice):
     said = {verdict: says(advice, entry(advice.claim, verdict)) or "" for verdict in DECIDED}
     assert said["reproduced"].lower() == advice.holds.lower()
     assert said["contradicted"].lower() == advice.fails.lower() != advice.holds.lower()
-    assert said["partly"].startswith("Borne out in part: ") and advice.holds in said["partly"]
+    assert "a part did not" in said["partly"] and advice.holds not in said["partly"]  # it may be the other part
     assert REGIME[0] in answer([printed(), entry(advice.claim, "reproduced")])
 
 
