@@ -22,7 +22,7 @@ import pandas as pd
 from scipy import stats as sps
 from statsmodels.stats.weightstats import DescrStatsW
 
-from lae_core.evidence.outcomes import accuracies
+from lae_core.evidence.outcomes import accuracies, repeat
 from lae_core.evidence.stats import Interval, Summary, holm, mean_interval, smallest_effect, summarise
 from lae_core.evidence.tables import p_text
 from lae_core.runs.records import Record
@@ -144,7 +144,7 @@ def compare(
         samples[contrast] = _paired(str(contrast), a, b)
     decided = decide(samples, margin=margin, minimum=(margin or 0.0) if minimum is None else minimum) | absent
     found = {contrast: decided[contrast] for contrast in contrasts}
-    runs = {run.key: run for sides in contrasts.values() for side in sides if side is not None for run in _flat(side)}
+    runs = {run.key: run for sides in contrasts.values() for side in sides for arm in _arms(side) for run in arm}
     if missing := {contrast.place for contrast in contrasts} - set(baseline):
         raise ValueError(f"baseline has no runs for place = {sorted(missing)[0]!r}; expected one entry for each place")
     kept = {place: tuple(records) for place, records in baseline.items()}
@@ -202,18 +202,9 @@ def _paired(name: str, a: Sample, b: Sample) -> Raw:
     return Raw(name, seen.n, seen, mean_interval(d), p, equivalent, smallest)
 
 
-def _flat(side: Side) -> Iterator[Record]:
-    """The runs of a side, however deep they lie; what else stands there tells the measure what to do."""
-    if isinstance(side, Record):
-        yield side
-    elif isinstance(side, list | tuple):
-        for part in side:
-            yield from _flat(part)
-
-
 def _repeats(side: Side) -> set[tuple[Any, Any]]:
     """The seeds and folds that every arm of a side has."""
-    arms = [{(run.config.get("seed"), run.config.get("fold")) for run in arm} for arm in _arms(side)]
+    arms = [{repeat(run) for run in arm} for arm in _arms(side)]
     return set.intersection(*arms) if arms else set()
 
 
@@ -222,7 +213,7 @@ def _with_repeats(side: Side, repeats: set[tuple[Any, Any]]) -> Side:
     if not isinstance(side, list | tuple):
         return side
     if all(isinstance(run, Record) for run in side):
-        return [run for run in side if (run.config.get("seed"), run.config.get("fold")) in repeats]
+        return [run for run in side if repeat(run) in repeats]
     return [_with_repeats(part, repeats) for part in side]
 
 

@@ -62,10 +62,15 @@ def first_half(record: Record) -> int:
     return max(1, record.config["epochs"] // 2)
 
 
-def with_common_seeds(*arms: Sequence[Record]) -> list[list[Record]]:
-    """The runs of each arm whose seed all of them have, in the order of the seeds."""
-    common = set.intersection(*({run.config["seed"] for run in arm} for arm in arms))
-    return [sorted((r for r in arm if r.config["seed"] in common), key=lambda r: r.config["seed"]) for arm in arms]
+def repeat(record: Record) -> tuple[Any, Any]:
+    """Which repeat of its arm a run is: its seed and fold. Runs of two arms are compared where these agree."""
+    return record.config.get("seed"), record.config.get("fold")
+
+
+def with_common_repeats(*arms: Sequence[Record]) -> list[list[Record]]:
+    """The runs of each arm whose seed and fold all of them have, in that order."""
+    common = set.intersection(*({repeat(run) for run in arm} for arm in arms)) if arms else set()
+    return [sorted((run for run in arm if repeat(run) in common), key=repeat) for arm in arms]
 
 
 def gradient_ratio(records: Sequence[Record], base: Sequence[Record]) -> tuple[list[int], np.ndarray]:

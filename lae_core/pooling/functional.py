@@ -253,13 +253,18 @@ def _check_mask(mask: Tensor, z: Tensor) -> Tensor:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise TypeError(f"mask is {kind}: it must be a boolean tensor, True where an element counts")
+    return _aligned("mask", mask, z)
+
+
+def _aligned(name: str, x: Tensor, z: Tensor) -> Tensor:
+    """A tensor that broadcasts to z, with z's number of dimensions."""
     try:
-        fits = torch.broadcast_shapes(mask.shape, z.shape) == z.shape
+        fits = torch.broadcast_shapes(x.shape, z.shape) == z.shape
     except RuntimeError:
         fits = False
     if not fits:
-        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to z's {tuple(z.shape)}")
-    return mask.reshape((1,) * (z.dim() - mask.dim()) + mask.shape)
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, which does not broadcast to z's {tuple(z.shape)}")
+    return x.reshape((1,) * (z.dim() - x.dim()) + x.shape)
 
 
 def _check_weights(
@@ -269,13 +274,7 @@ def _check_weights(
     if not isinstance(weights, Tensor) or weights.dtype.is_complex:
         kind = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
         raise TypeError(f"weights is {kind}: it must be a tensor of real numbers that are not negative")
-    try:
-        fits = torch.broadcast_shapes(weights.shape, z.shape) == z.shape
-    except RuntimeError:
-        fits = False
-    if not fits:
-        raise ValueError(f"weights has shape {tuple(weights.shape)}, which does not broadcast to z's {tuple(z.shape)}")
-    weights = weights.reshape((1,) * (z.dim() - weights.dim()) + weights.shape)
+    weights = _aligned("weights", weights, z)
     if not weights.is_floating_point() or weights.dtype.itemsize < dtype.itemsize:
         weights = weights.to(dtype)
     if mask is not None:
