@@ -184,12 +184,16 @@ _forward_op.register_autograd(_backward, setup_context=_save)
 
 
 def _check_dim(z: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
+    if not isinstance(z, Tensor):
+        raise TypeError(f"z is {type(z).__name__}; expected a torch.Tensor")
     if z.dtype not in _DTYPES:
         raise TypeError(f"z has dtype {z.dtype}; logavgexp takes float64, float32, bfloat16 or float16")
     if z.is_nested:
         raise TypeError(
             "z is a nested tensor; expected a padded one with a mask, or segment_logavgexp(z.values(), ptr=z.offsets())"
         )
+    if z.layout != torch.strided:
+        raise TypeError(f"z has layout {z.layout}; expected a dense tensor, such as z.to_dense()")
     rank = max(z.dim(), 1)  # as elsewhere in torch, a tensor without dimensions has a dimension 0
     if dim is None:
         return tuple(range(rank))
@@ -228,6 +232,8 @@ def _check_t(t: float | Tensor, shape: Sequence[int], z: Tensor) -> Tensor:
     dtype = torch.float64 if z.dtype == torch.float64 else torch.float32
     least, most = _RANGE[dtype]
     if not isinstance(t, Tensor):
+        if t is None or isinstance(t, str):
+            raise TypeError(f"t is {t!r}: the temperature must be a positive number or a tensor")
         if not 0 < t < math.inf:
             raise ValueError(f"t is {t!r}: the temperature must be a positive, finite number")
         return torch.full((), min(max(float(t), least), most), dtype=dtype, device=z.device)

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 from lae_core.pooling.modules import GlobalPool
 
 _SIZES = (64, 128, 224, 256, 299)
+_SMALL_SIZES = (32, 28, 96)  # of data sets that people write networks of fixed size for: CIFAR, MNIST, STL
 _RECTIFIERS = ("relu", "relu_")
 # functions that leave the values as they are: a module that calls these and one pool is a pool
 _RESHAPES = (
@@ -39,6 +40,9 @@ class PoolSite:
     channels_last: bool  # (batch, height, width, channels), or (batch, tokens, channels)
     flatten: bool
     prefix: int = 0  # how many tokens, such as a class token, stand before those that are pooled
+    window: bool = (
+        False  # whether the function has a window of fixed size, as avg_pool2d, which as many positions must fill
+    )
 
     @property
     def input_fmt(self) -> str:
@@ -60,6 +64,7 @@ def locate_global_pool(
     """
     failure: Exception | None = None
     first: PoolSite | None = None
+    without: _Watch | None = None
     for size in _input_sizes(model):
         try:
             # a copy without data: what a forward pass leaves behind in the model (cached biases, say) stays out of it
@@ -72,15 +77,20 @@ def locate_global_pool(
         except Exception as error:  # this input size does not suit the model: try the next
             failure = error
             continue
+        if not watch.found:  # a window of fixed size is a global pool for one size of picture alone
+            without = without or watch
+            continue
         if first is None:
             first = watch.site()
-        elif not watch.found or watch.site() != first:
+        elif watch.site() != first:
             continue
         yield first, size
+    if first is None and without is not None:
+        without.site()  # raises: it says what is missing
     if first is None:
         said = str(failure).strip().split("\n")[0]
         raise ValueError(
-            f"{type(model).__name__} could not be run on images of any size in {_SIZES}: "
+            f"{type(model).__name__} could not be run on images of any size in {_SIZES + _SMALL_SIZES}: "
             f"{type(failure).__name__}: {said}"
         ) from failure
 
@@ -101,7 +111,8 @@ def _input_sizes(model: nn.Module) -> list[tuple[int, int, int]]:
     named = [tuple(config["input_size"])] if config.get("input_size") else []
     first = next((m.in_channels for m in model.modules() if isinstance(m, nn.Conv2d)), 3)
     channels = named[0][0] if named else first
-    return named + [(channels, size, size) for size in _SIZES if (channels, size, size) not in named]
+    sizes = _SIZES if named else _SIZES + _SMALL_SIZES
+    return named + [(channels, size, size) for size in sizes if (channels, size, size) not in named]
 
 
 class _Watch(TorchFunctionMode):
@@ -237,7 +248,10 @@ class _Watch(TorchFunctionMode):
             )
         self._check_producer(kind, found)
         rectify = any(name in _RECTIFIERS for name in found["touched"])
-        return PoolSite(None, found["producer"], rectify=rectify, flatten=False, prefix=found["prefix"], **shared)
+        window = found["function"].startswith("avg_pool2d")
+        return PoolSite(
+            None, found["producer"], rectify=rectify, flatten=False, prefix=found["prefix"], window=window, **shared
+        )
 
     def _does_nothing_else(self, holder: int, pools: str) -> bool:
         return pools == "ours" or len(self.called[holder]) == self.entered[holder]

@@ -85,13 +85,18 @@ def _install(model: nn.Module, site: PoolSite, pool: GlobalPool) -> None:
 
 
 class _PoolAfter:
-    """A forward hook that pools what a module gives. The mean that follows then has one position and changes nothing."""
+    """A forward hook that pools what a module gives. The mean that follows then has one position and changes nothing.
+
+    Before a window of fixed size the result fills all positions, so that its mean over the window is the result, to rounding.
+    """
 
     def __init__(self, pool: GlobalPool, site: PoolSite) -> None:
-        self.pool, self.rectify, self.prefix = pool, site.rectify, site.prefix
+        self.pool, self.rectify, self.prefix, self.window = pool, site.rectify, site.prefix, site.window
 
     def __call__(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
         z = output.relu() if self.rectify else output
+        if self.window:
+            return self.pool(z).expand_as(z)
         if not self.prefix:
             return self.pool(z)
         return torch.cat([z[:, : self.prefix], self.pool(z[:, self.prefix :])], 1)

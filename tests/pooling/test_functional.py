@@ -80,6 +80,8 @@ def test_nothing_to_pool(shape):
         ({"t": torch.ones(5)}, ValueError, r"t has shape \(5,\).*\(2, 3\)"),
         ({"t": torch.ones(7, 2, 3)}, ValueError, r"t has shape \(7, 2, 3\).*\(2, 3\)"),
         ({"t": torch.ones(3, dtype=torch.int64)}, TypeError, "t has dtype torch.int64.*floating"),
+        ({"t": "warm"}, TypeError, "t is 'warm'.*a positive number or a tensor"),
+        ({"t": None}, TypeError, "t is None.*a positive number or a tensor"),
         ({"dim": ()}, ValueError, r"dim is \(\).*at least one"),
         ({"dim": 3}, IndexError, r"dim is 3.*\[-3, 2\]"),
         ({"dim": (0, -3)}, ValueError, "twice"),
@@ -89,6 +91,8 @@ def test_nothing_to_pool(shape):
         ({"mask": [True]}, TypeError, "mask is list.*boolean"),
         ({"mask": torch.ones(5, dtype=torch.bool)}, ValueError, r"mask has shape \(5,\).*\(2, 3, 4\)"),
         ({"z": torch.ones(2, 3, 4, dtype=torch.int64)}, TypeError, "z has dtype torch.int64.*float64"),
+        ({"z": [1.0, 2.0]}, TypeError, "z is list; expected a torch.Tensor"),
+        ({"z": torch.ones(2, 3).to_sparse()}, TypeError, "z has layout torch.sparse_coo; expected a dense tensor"),
     ],
 )
 def test_bad_input_is_refused_with_its_name(arguments, error, words):

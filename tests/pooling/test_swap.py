@@ -337,6 +337,32 @@ def test_own_network_computes_the_same_with_an_average(name):
     assert not torch.allclose(other[0], before[0], rtol=1e-3), "the swap had no effect"
 
 
+class FixedWindow(Own):
+    """As many networks for CIFAR or MNIST are written: the window is as large as the map of one size of picture."""
+
+    def __init__(self, size: int, module: bool):
+        super().__init__(**({"pool": nn.AvgPool2d(size // 4)} if module else {}))
+        self.features[0].stride = (4, 4)
+        self.size, self.module = size // 4, module
+
+    def forward(self, x):
+        z = self.features(x).relu()
+        return self.fc((self.pool(z) if self.module else nn.functional.avg_pool2d(z, self.size)).view(-1, 8))
+
+
+@pytest.mark.parametrize("module", [True, False])
+@pytest.mark.parametrize("size", [32, 28])
+def test_a_window_as_large_as_the_map_is_a_global_pool(size, module):
+    """At twice the size such a network runs as well: it takes each quarter for a picture of its own."""
+    torch.manual_seed(2)
+    model, image = FixedWindow(size, module), torch.randn(4, 3, size, size)
+    before = outputs(model, image)
+    torch.testing.assert_close(outputs(swap_global_pool(copy.deepcopy(model), "avg"), image), before)
+    other = swap_global_pool(model, "lae(t0=0.1, train=channel)")
+    expected = other.fc(logavgexp(other.features.eval()(image).relu(), 0.1, dim=(2, 3)))
+    torch.testing.assert_close(outputs(other, image)[0], expected)
+
+
 REFUSALS = {
     "shared rectifier": (
         lambda: SharedRectifier(relu=nn.ReLU(), second=nn.Conv2d(8, 8, 3)),
