@@ -221,7 +221,7 @@ def _bench_load(args: argparse.Namespace) -> int:
 
 
 def _sweep(args: argparse.Namespace) -> int:
-    from lae_core.runs import commands
+    from lae_core.runs import sweep_command as commands
 
     return commands.main(args)
 

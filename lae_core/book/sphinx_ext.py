@@ -16,7 +16,7 @@ from myst_nb.core.render import MimeData, MimeRenderPlugin
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-from lae_core.book import provenance
+from lae_core.training import provenance
 
 PLOTLY = "application/vnd.plotly.v1+json"
 
@@ -134,7 +134,7 @@ def repository_url() -> str:
 
 
 def _settings(app: Sphinx, config: Any) -> None:
-    config.lae_commit = provenance.commit(Path(config.lae_root))
+    config.lae_commit = provenance.short_commit(Path(config.lae_root))
     config.lae_repository = repository_url()
     config.html_static_path.append(str(Path(plotly.__file__).parent / "package_data" / "plotly.min.js"))
 

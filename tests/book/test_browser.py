@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import browser
 import pytest
-
-from lae_core.book import browser
-from lae_core.book.browser import VIEWS, BrowserError, check_book, ensure_browser, find_browser, screenshots
+from browser import VIEWS, BrowserError, check_book, ensure_browser, find_browser, screenshots
 
 PAGE = """<!doctype html>
 <html data-theme="dark"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"></head>

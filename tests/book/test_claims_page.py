@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from browser import VIEWS, browser_page, check_book
 
 from lae_core.book import build, claims_page, front_page
-from lae_core.book.browser import VIEWS, browser_page, check_book
 from lae_core.book.execute import Executed
 from lae_core.evidence.claims import Claim, LedgerError
 from lae_core.evidence.ledger import Entry

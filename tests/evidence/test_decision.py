@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from lae_core.evidence import gate, protocol, rules, scale
+from lae_core.evidence import gate, rules, scale
 from lae_core.evidence.compare import Contrast, compare, table
 from lae_core.evidence.decision import Built
+from lae_core.paper import protocol
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 

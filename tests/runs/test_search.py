@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from lae_core.runs.lattice import Lattice, lattice_search
+from lae_core.runs.lattice_search import Lattice, lattice_search
 from lae_core.runs.random_search import PAPER_SPACE, Range, random_search
 from lae_core.runs.search import Candidate, SearchError, measure_by_sweep
 
