@@ -101,8 +101,8 @@ class Parameter:
         raise self._refuse(value, source)
 
     def _within(self, value: Any, source: str, slow: bool) -> Any:
-        own = value == self.default or isinstance(self.default, list) and value in self.default
-        skipped = self.rule is None or self.rule.slow and (own or not slow)
+        own = value == self.default or (isinstance(self.default, list) and value in self.default)
+        skipped = self.rule is None or (self.rule.slow and (own or not slow))
         if self.rule is not None and not skipped and not self.rule.accepts(value):
             raise NotebookError(f"{source}: {self.name} = {value!r} is invalid; expected {self.rule.text}")
         return value

@@ -8,7 +8,7 @@ import os
 import re
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import plotly
 from docutils import nodes
@@ -24,10 +24,10 @@ PLOTLY = "application/vnd.plotly.v1+json"
 class PlotlyRenderer(MimeRenderPlugin):
     """Draws plotly's own MIME output with the copy of plotly.js that the book ships (entry point of myst_nb)."""
 
-    mime_priority_overrides = [("html", PLOTLY, 1)]
+    mime_priority_overrides: ClassVar = [("html", PLOTLY, 1)]
 
     @staticmethod
-    def handle_mime(renderer: Any, data: MimeData, inline: bool) -> None | list[nodes.Element]:
+    def handle_mime(renderer: Any, data: MimeData, inline: bool) -> list[nodes.Element] | None:
         if inline or data.mime_type != PLOTLY:
             return None
         # `</` inside a script element would end it.

@@ -106,5 +106,5 @@ def test_failing_installation_is_reported(monkeypatch, tmp_path):
     monkeypatch.delenv("LAE_BROWSER", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}")
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    with pytest.raises(BrowserError, match="`apt-get update` failed(.|\n)*no route to the mirror"):
+    with pytest.raises(BrowserError, match=r"`apt-get update` failed(.|\n)*no route to the mirror"):
         ensure_browser()

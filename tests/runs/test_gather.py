@@ -82,7 +82,7 @@ def test_trained_runs_are_added_to_a_file_once_and_read_from_it(tmp_path, monkey
 
 def test_a_run_that_fails_is_an_error_that_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("LAE_RUNS", str(tmp_path / "store"))
-    with pytest.raises(RuntimeError, match="2 of 2 runs failed.*batch = 64"):
+    with pytest.raises(RuntimeError, match=r"2 of 2 runs failed.*batch = 64"):
         gather({"avg": TINY.replace(batch=64)}, seeds=2, record="", where="inline")
 
 
