@@ -121,11 +121,13 @@ def test_the_distribution_has_its_own_name():
     assert [str(file) for file in texts if file != here and wrong.search(file.read_text(encoding="utf-8"))] == []
 
 
-def test_version_is_one():
-    changes = (REPO / "CHANGELOG.md").read_text()
-    citation = yaml.safe_load((REPO / "CITATION.cff").read_text())
-    latest = re.search(r"^## (\S+)", changes, re.MULTILINE)
-    assert latest and PROJECT["version"] == lae_core.__version__ == str(citation["version"]) == latest.group(1)
+def test_version_has_one_place_and_an_entry_in_the_changelog():
+    done = run(sys.executable, "setup.py", "--version", cwd=REPO)
+    assert done.stdout.split()[-1] == lae_core.__version__, done.stderr
+    for file in ("pyproject.toml", "setup.py", "CITATION.cff"):
+        assert lae_core.__version__ not in (REPO / file).read_text(), file
+    latest = re.search(r"^## (\S+)", (REPO / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert latest is not None and latest.group(1) == lae_core.__version__
 
 
 def test_citation_file_is_valid_and_names_the_paper(tmp_path):
