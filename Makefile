@@ -28,10 +28,11 @@ check: env ## the long tests as well: all models, kill matrix, real data, clean 
 book: env ## execute what is stale and build _build/html/index.html; OPTIONS=--zip also packs the pages into one file
 	$(BIN)/lae book $(OPTIONS)
 
-lint: env ## style and types
+lint: env ## style, types and the order of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy lae_core
+	$(BIN)/lint-imports --no-cache --no-logo
 
 clean: ## remove built pages and caches, keep the environment
 	rm -rf _build .pytest_cache .hypothesis

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from lae_core import logavgexp
-from lae_core.evidence.figures import pool_style, use_style
+from lae_core.figures.style import pool_style, use_style
 
 TARGET = Path(__file__).resolve().parents[1] / "book" / "_static" / "lae.svg"
 VALUES = torch.tensor([-1.0, 0.0, 1.4, 1.6], dtype=torch.float64)  # the matrix of the paper's first figure, in a row

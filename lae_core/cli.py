@@ -221,9 +221,9 @@ def _bench_load(args: argparse.Namespace) -> int:
 
 
 def _sweep(args: argparse.Namespace) -> int:
-    from lae_core.runs import commands
+    from lae_core.runs import sweep_command
 
-    return commands.main(args)
+    return sweep_command.main(args)
 
 
 def _add_sweep(commands: argparse._SubParsersAction) -> None:

@@ -1,1 +1,1 @@
-"""`lae bench`: our operator, our training loop and our sweeps timed against their peers, as ratios."""
+"""What measures: `lae bench` times operator, training and sweeps as ratios; accuracy against exact arithmetic."""

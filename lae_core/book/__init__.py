@@ -1,1 +1,1 @@
-"""From text notebooks to the book: parameters, execution, cache, pages, and the browser that checks them."""
+"""From text notebooks to the book: parameters, execution, cache and pages."""

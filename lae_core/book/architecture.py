@@ -1,137 +1,105 @@
-"""The architecture as the source has it: which room imports from which, drawn, and what would break its order.
+"""The architecture as the source has it: which subpackage imports from which, drawn.
 
 `write` is one of the build's generators. It makes `book/_generated/architecture.md` (the figure and a table of the
-rooms) and the drawing beside it.
+subpackages) and the drawing beside it. Their order is that of the contract in `pyproject.toml`, which `lint-imports`
+checks; the imports are those that it sees.
 """
 
 from __future__ import annotations
 
 import ast
 import html
+import tomllib
 from collections import Counter
-from collections.abc import Mapping
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lae_core.book.imports import imports
+import grimp
+
 from lae_core.book.stage import Stage
 
-# In the order in which data passes through them: each imports only from itself and from those before it.
-ROOMS = ("pooling", "models", "training", "runs", "evidence", "book", "bench", "cli")
-
-Graph = dict[str, set[str]]
+Pairs = Mapping[tuple[str, str], int]
 
 
-def module_graph(package: Path) -> Graph:
-    """The modules of the package, by dotted name, and those that each of them names in its imports."""
-    files = {_dotted(path, package): path for path in sorted(package.rglob("*.py"))}
-    graph: Graph = {}
-    for name, path in files.items():
-        inside = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        found = (_module(target, files) for target in imports(path.read_text(encoding="utf-8"), inside))
-        graph[name] = {target for target in found if target != name}
-    return graph
+def layers(root: Path) -> tuple[str, ...]:
+    """The subpackages and the command, in the order in which data passes through them."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    (order,) = (c["layers"] for c in project["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    return tuple(reversed(order))
 
 
-def _dotted(path: Path, package: Path) -> str:
-    parts = path.relative_to(package.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def _module(name: str, files: Mapping[str, Path]) -> str:
-    """The module that holds `name`: itself, or the nearest above it."""
-    while name not in files:
-        name = name.rpartition(".")[0]
-    return name
-
-
-def room(module: str) -> str:
-    """The room of a module. The package's own `__init__` is the front door of pooling."""
-    return module.split(".")[1] if "." in module else "pooling"
-
-
-def between_rooms(graph: Graph) -> Counter[tuple[str, str]]:
-    """For each pair (room that imports, room imported from), how many modules of the one import one of the other."""
-    pairs = ((room(importer), room(target)) for importer, targets in graph.items() for target in targets)
+def imports_between(package: str = "lae_core") -> Counter[tuple[str, str]]:
+    """For each pair (subpackage that imports, subpackage imported from), how many imports from module to module."""
+    graph = grimp.build_graph(package, cache_dir=None)
+    pairs = (
+        (_subpackage(importer), _subpackage(target))
+        for importer in graph.modules
+        for target in graph.find_modules_directly_imported_by(importer)
+    )
     return Counter(pair for pair in pairs if pair[0] != pair[1])
 
 
-def against_the_order(graph: Graph) -> list[str]:
-    """Imports of a room that comes later, or of one that is not in `ROOMS`, in words."""
-    wrong = []
-    for importer, targets in graph.items():
-        for target in sorted(targets):
-            known = room(importer) in ROOMS and room(target) in ROOMS
-            if not known or ROOMS.index(room(importer)) < ROOMS.index(room(target)):
-                wrong.append(f"{importer} imports {target}")
-    return wrong
-
-
-def cycle(graph: Graph) -> list[str]:
-    """Modules that import each other in a ring, or an empty list."""
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return []
+def _subpackage(module: str) -> str:
+    """The package's own `__init__` gives what pooling has."""
+    return module.split(".")[1] if "." in module else "pooling"
 
 
 def write(stage: Stage) -> None:
     """Write the figure and the table into the staged tree."""
-    package = stage.root / "lae_core"
     generated = stage.source / "book" / "_generated"
     generated.mkdir(parents=True, exist_ok=True)
-    graph = module_graph(package)
-    (generated / "architecture.svg").write_text(drawing(between_rooms(graph)), encoding="utf-8")
-    (generated / "architecture.md").write_text(page(graph, package), encoding="utf-8")
+    names, pairs = layers(stage.root), imports_between()
+    (generated / "architecture.svg").write_text(drawing(names, pairs), encoding="utf-8")
+    (generated / "architecture.md").write_text(page(names, pairs, stage.root / "lae_core"), encoding="utf-8")
 
 
-def page(graph: Graph, package: Path) -> str:
-    """The figure with its alt text, and what each room holds."""
-    pairs = between_rooms(graph)
-    lines = ["```{figure} _generated/architecture.svg", ":name: fig-architecture", f":alt: {spoken(pairs)}", ""]
-    lines += ["The rooms of `lae_core`. Each imports only from rooms above it: along its line to a dot, then up to the"]
+def page(names: Sequence[str], pairs: Pairs, package: Path) -> str:
+    """The figure with its alt text, and what each subpackage holds."""
+    lines = ["```{figure} _generated/architecture.svg", ":name: fig-architecture", f":alt: {spoken(names, pairs)}", ""]
     lines += [
-        "arrow. The number in a dot counts imports, from one module to another. Drawn from the source.",
+        "The subpackages of `lae_core`. Each imports only from those above it: along its line to a dot, then up to"
+    ]
+    lines += [
+        "the arrow. The number in a dot counts imports, from one module to another. Drawn from the source.",
         "```",
         "",
     ]
-    lines += ["```{list-table} The rooms", ":name: tab-rooms", ":header-rows: 1", ":widths: 20 62 18", ""]
-    lines += ["* - room", "  - holds", "  - modules"]
-    for name in ROOMS:
-        # a room's `__init__` sorts before its other modules
+    lines += ["```{list-table} The subpackages", ":name: tab-subpackages", ":header-rows: 1", ":widths: 20 62 18", ""]
+    lines += ["* - subpackage", "  - holds", "  - modules"]
+    for name in names:
+        # a subpackage's `__init__` sorts before its other modules
         files = sorted((package / name).rglob("*.py")) or [package / f"{name}.py"]
         said = (ast.get_docstring(ast.parse(files[0].read_text(encoding="utf-8"))) or "").splitlines()
         lines += [f"* - `{name}`", f"  - {said[0] if said else ''}", f"  - {len(files)}"]
     return "\n".join([*lines, "```", ""])
 
 
-def spoken(pairs: Mapping[tuple[str, str], int]) -> str:
+def spoken(names: Sequence[str], pairs: Pairs) -> str:
     """The figure in words."""
-    uses = {name: [target for target in ROOMS if pairs.get((name, target))] for name in ROOMS}
+    uses = {name: [target for target in names if pairs.get((name, target))] for name in names}
     parts = [f"{name} imports from {', '.join(targets)}" for name, targets in uses.items() if targets]
     free = [name for name, targets in uses.items() if not targets]
-    return f"{len(ROOMS)} boxes, one below the other. " + "; ".join([f"{', '.join(free)} imports from none", *parts])
+    return f"{len(names)} boxes, one below the other. " + "; ".join([f"{', '.join(free)} imports from none", *parts])
 
 
 # The drawing, in units that are pixels on a phone.
 _ROW, _BOX, _HIGH, _LANE, _EDGE = 46, 96, 30, 34, 6
 
 
-def drawing(pairs: Mapping[tuple[str, str], int]) -> str:
-    """Boxes from top to bottom; each room that is imported from has a lane, which its importers' lines meet in dots."""
-    lanes = [name for name in ROOMS if any(target == name for _, target in pairs)]
+def drawing(names: Sequence[str], pairs: Pairs) -> str:
+    """Boxes from top to bottom; each one that is imported from has a lane, which its importers' lines meet in dots."""
+    lanes = [name for name in names if any(target == name for _, target in pairs)]
     # The last lane is the nearest: no arrow has to cross a box or a longer lane's turn.
     x = {name: _EDGE + _BOX + 22 + _LANE * index for index, name in enumerate(reversed(lanes))}
-    middle = {name: _EDGE + _HIGH / 2 + _ROW * index for index, name in enumerate(ROOMS)}
-    wide, high = max(x.values()) + 20, _EDGE * 2 + _ROW * (len(ROOMS) - 1) + _HIGH
+    middle = {name: _EDGE + _HIGH / 2 + _ROW * index for index, name in enumerate(names)}
+    wide, high = max(x.values()) + 20, _EDGE * 2 + _ROW * (len(names) - 1) + _HIGH
     right = _EDGE + _BOX
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high:g}" width="{wide}" height="{high:g}" '
-        f'font-family="system-ui, sans-serif" role="img"><title>{html.escape(spoken(pairs))}</title>',
+        f'font-family="system-ui, sans-serif" role="img"><title>{html.escape(spoken(names, pairs))}</title>',
         f'<rect width="{wide}" height="{high:g}" fill="#ffffff"/>',
     ]
-    for name in ROOMS:
+    for name in names:
         reach = [x[target] for importer, target in pairs if importer == name]
         if reach:
             y = middle[name] + 7
@@ -150,7 +118,7 @@ def drawing(pairs: Mapping[tuple[str, str], int]) -> str:
             f'<text x="{x[target]}" y="{middle[importer] + 10.8:g}" text-anchor="middle" font-size="10.5" '
             f'fill="#ffffff">{number}</text>'
         )
-    for name in ROOMS:
+    for name in names:
         top = middle[name] - _HIGH / 2
         parts.append(
             f'<rect x="{_EDGE}" y="{top:g}" width="{_BOX}" height="{_HIGH}" rx="5" fill="#eaf2f8" stroke="#0b5a92"/>'

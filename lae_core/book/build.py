@@ -24,7 +24,7 @@ import nbformat
 import yaml
 from filelock import FileLock
 
-from lae_core.book import architecture, claims_page, front_page, provenance, rerun_pages, run_times, use_pages
+from lae_core.book import architecture, claims_page, front_page, rerun_pages, run_times, use_pages
 from lae_core.book.batch import execute_all
 from lae_core.book.cache import PACKAGE
 from lae_core.book.execute import Executed
@@ -32,6 +32,7 @@ from lae_core.book.notebooks import BookError, Notebook, NotebookError
 from lae_core.book.outputs import STAMP, check_book_directory
 from lae_core.book.sphinx_ext import repository_url
 from lae_core.book.stage import Stage
+from lae_core.training import provenance
 
 
 class BuildError(BookError):
@@ -189,4 +190,4 @@ def _fingerprint(root: Path, source: Path) -> dict[str, str]:
     digests = {
         os.path.relpath(path, root): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(files)
     }
-    return digests | {"commit": provenance.commit(root), "repository": repository_url()}
+    return digests | {"commit": provenance.short_commit(root), "repository": repository_url()}

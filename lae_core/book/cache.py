@@ -29,12 +29,12 @@ from typing import Any
 from filelock import FileLock
 
 import lae_core
-from lae_core.book import provenance
 from lae_core.book.execute import Executed, execute
 from lae_core.book.imports import imports
 from lae_core.book.notebooks import Notebook
 from lae_core.book.outputs import verdicts_beside
 from lae_core.book.progress import Progress
+from lae_core.training import provenance
 from lae_core.training.scratch import remove_abandoned, scratch
 
 PACKAGE = Path(lae_core.__file__).resolve().parent
@@ -108,9 +108,8 @@ class Cache:
         parts = {"notebook": _sha(text), "parameters": _sha(json.dumps(values, sort_keys=True)), "format": _FORMAT}
         parts |= {f"lae_core/{path}": self._modules.digest(path) for path in modules}
         pins = self.root / "constraints.txt"
-        parts["versions"] = _sha(
-            pins.read_text(encoding="utf-8") if pins.is_file() else "", *provenance.versions().items()
-        )
+        installed = provenance.versions(provenance.PAGE_PACKAGES)
+        parts["versions"] = _sha(pins.read_text(encoding="utf-8") if pins.is_file() else "", *installed.items())
         speaking = "\n".join([text, json.dumps(values), *map(self._modules.source, modules)])
         present = [path.name for path in (self.root / "book/results").rglob("*") if path.name in speaking]
         parts["names in book/results"] = _sha(*sorted(present))

@@ -18,7 +18,7 @@ from lae_core.book.notebooks import Notebook
 from lae_core.evidence.claims import LedgerError, load_claims
 from lae_core.evidence.decision import VERDICTS
 from lae_core.evidence.ledger import Entry, counts, hours_by_notebook, join
-from lae_core.evidence.tables import true_minus
+from lae_core.evidence.text import true_minus
 from lae_core.evidence.verdicts import Costs, Verdict, read_costs, read_verdicts
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def params(args: argparse.Namespace) -> int:
 def parameter_table(notebook: Notebook) -> str:
     """Each parameter's type, default, value in each profile (`.` where it is the default) and help, in columns."""
     names = profiles(notebook.root)
-    overrides = {profile: notebook.profile_values(profile) for profile in names}
+    overrides = {profile: notebook.profile_values(profile, slow=False) for profile in names}
     rows = [["parameter", "type", "default", *names, "help"]]
     for parameter in notebook.parameters.values():
         values = [

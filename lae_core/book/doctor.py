@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 
-from lae_core.book.browser import BrowserError, find_browser
 from lae_core.book.notebooks import NotebookError, project_root
 from lae_core.training.provenance import cpu, has_bf16
 
@@ -23,6 +22,8 @@ _NEEDED = (3, 11)
 _ROOMY = 10e9  # bytes: the environment is 7 GB
 _EXTRAS = {"models": ("torchvision",), "scale": ("distributed",), "book": ("jupyter-book", "papermill", "jupytext")}
 _DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 OK, NOTE, BAD = "ok", "--", "!!"
 Line = tuple[str, str, str]  # mark, what, finding
@@ -147,6 +148,20 @@ def _disk() -> Iterator[Line]:
     free = shutil.disk_usage(Path.cwd()).free
     hint = "" if free > _ROOMY else ", the environment alone takes 7 GB"
     yield OK if free > _ROOMY else NOTE, "disk", f"{free / 1e9:.0f} GB free here{hint}"
+
+
+class BrowserError(RuntimeError):
+    """No browser, and no way to get one; the message says what to install."""
+
+
+def find_browser() -> str | None:
+    """Chromium or Chrome: `$LAE_BROWSER` if set, else the first of the usual names on the path."""
+    chosen = os.environ.get("LAE_BROWSER")
+    if chosen:
+        if not shutil.which(chosen):
+            raise BrowserError(f"LAE_BROWSER={chosen!r} is not a program; set it to a Chromium or Chrome, or unset it")
+        return shutil.which(chosen)
+    return next((path for path in map(shutil.which, BROWSERS) if path), None)
 
 
 def _browser() -> Iterator[Line]:

@@ -26,10 +26,10 @@ from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import execute_notebook
 
-from lae_core.book import provenance
 from lae_core.book.notebooks import BookError, Notebook
 from lae_core.book.outputs import replace_directory, verdicts_beside
 from lae_core.book.progress import ANSI, Progress
+from lae_core.training import provenance
 from lae_core.training.scratch import scratch as scratch_directory
 
 _STARTUP = Path(__file__).with_name("kernel_startup.py")
@@ -131,15 +131,15 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
     record: dict[str, Any] = {
         "notebook": f"notebooks/{notebook.name}.md",
         "parameters": values,
-        "commit": provenance.commit(notebook.root),
-        "versions": provenance.versions(),
+        "commit": provenance.short_commit(notebook.root),
+        "versions": provenance.versions(provenance.PAGE_PACKAGES),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     overrides = {name: value for name, value in values.items() if value != notebook.parameters[name].default}
     with contextlib.closing(progress), scratch_directory(output.parent, f".{output.stem}-") as scratch:
         begun = time.perf_counter()
         executed = _run_kernel(notebook, overrides, scratch, progress)
-        record |= {"seconds": round(time.perf_counter() - begun, 2), "device": provenance.device(gpu)}
+        record |= {"seconds": round(time.perf_counter() - begun, 2), "device": provenance.device_name(gpu)}
         record["verdicts"] = sorted(path.name for path in (scratch / "verdicts").iterdir())
         nbformat.write(_tidied(executed, notebook, values, record), scratch / "notebook.ipynb")
         verdicts = verdicts_beside(output)

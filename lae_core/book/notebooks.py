@@ -14,6 +14,7 @@ import contextlib
 import difflib
 import io
 import math
+import re
 import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -83,22 +84,26 @@ class Parameter:
             raise self._refuse(text, "-p") from None
         return self.check(value, "-p")
 
-    def check(self, value: Any, source: str) -> Any:
-        """`value` as this parameter's type (an int will do for a float), or an error that names `source`."""
+    def check(self, value: Any, source: str, slow: bool = True) -> Any:
+        """`value` as this parameter's type (an int counts as a float), or an error that names `source`.
+
+        Without `slow`, rules that need torch are not applied.
+        """
         if self.type.startswith("list["):
             item = Parameter(self.name, self.type[5:-1], value if value == self.default else None, self.help)
             if isinstance(value, list):
-                return [item.check(element, source) for element in value]
+                return [item.check(element, source, slow) for element in value]
         elif self.type == "float" and isinstance(value, int | float) and not isinstance(value, bool):
             if math.isfinite(value):
-                return self._within(float(value), source)
+                return self._within(float(value), source, slow)
         elif type(value).__name__ == self.type:
-            return self._within(value, source)
+            return self._within(value, source, slow)
         raise self._refuse(value, source)
 
-    def _within(self, value: Any, source: str) -> Any:
-        own = value == self.default or isinstance(self.default, list) and value in self.default
-        if self.rule is not None and not (own and self.rule.slow) and not self.rule.accepts(value):
+    def _within(self, value: Any, source: str, slow: bool) -> Any:
+        own = value == self.default or (isinstance(self.default, list) and value in self.default)
+        skipped = self.rule is None or (self.rule.slow and (own or not slow))
+        if self.rule is not None and not skipped and not self.rule.accepts(value):
             raise NotebookError(f"{source}: {self.name} = {value!r} is invalid; expected {self.rule.text}")
         return value
 
@@ -144,19 +149,23 @@ class Notebook:
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
+        source = _parameters_cell(self.text) or self._read_parameters_cell()
+        return {parameter.name: parameter for parameter in _parse_parameters(source, self._shown)}
+
+    def _read_parameters_cell(self) -> str:
         cells = [cell for cell in self.read().cells if "parameters" in cell.metadata.get("tags", [])]
         if len(cells) != 1 or cells[0].cell_type != "code":
             raise NotebookError(
                 f"{self._shown} has {len(cells)} cells tagged `parameters`; it needs exactly one, a code cell"
             )
-        return {parameter.name: parameter for parameter in _parse_parameters(cells[0].source, self._shown)}
+        return cells[0].source
 
     @property
     def _shown(self) -> str:
         return self.path.relative_to(self.root).as_posix()
 
-    def profile_values(self, profile: str) -> dict[str, Any]:
-        """What `profile` overrides in this notebook, checked; nothing if it has no file there."""
+    def profile_values(self, profile: str, slow: bool = True) -> dict[str, Any]:
+        """What `profile` overrides in this notebook, checked (see `Parameter.check`); nothing if it has no file there."""
         accepted = profiles(self.root)
         if profile not in accepted:
             raise NotebookError(f"unknown profile {profile!r}: choose from {', '.join(accepted)}")
@@ -172,7 +181,7 @@ class Notebook:
             raise NotebookError(str(error)) from None
         if not isinstance(values, dict):
             raise NotebookError(f"{shown} must be a flat list of `name: value` lines")
-        return {name: self._known(name, shown).check(value, shown) for name, value in values.items()}
+        return {name: self._known(name, shown).check(value, shown, slow) for name, value in values.items()}
 
     def values(self, profile: str, overrides: dict[str, str] | Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
         """Every parameter's effective value: the default, then the profile's, then the `-p` texts."""
@@ -191,6 +200,16 @@ class Notebook:
             hint = _did_you_mean(str(name), self.parameters)
             raise NotebookError(f"{source}: {self._shown} has no parameter {name!r}{hint}; it takes {accepted}")
         return self.parameters[name]
+
+
+def _parameters_cell(text: str) -> str:
+    """The cell that is written as all our notebooks write it; "" for any other form, which jupytext has to read.
+
+    Loading jupytext takes longer than all else that `lae params` does.
+    """
+    tagged = [line for line in text.splitlines() if re.search(r"\btags\b.*\bparameters\b", line)]
+    found = re.findall(r"^```\{code-cell\} ipython3\n:tags: \[parameters\]\n\n(.*?)\n```$", text, re.M | re.S)
+    return found[0] if len(tagged) == len(found) == 1 else ""
 
 
 def _parse_parameters(source: str, shown: str) -> list[Parameter]:

@@ -35,7 +35,7 @@ def check_output(name: str, build: Path) -> Path:
     stamp = _stamp(output)
     if output.exists() and stamp is None:
         reason = "it exists and was not written by `lae run`"
-    elif verdicts.is_symlink() or verdicts.exists() and not verdicts.is_dir():
+    elif verdicts.is_symlink() or (verdicts.exists() and not verdicts.is_dir()):
         reason = f"{verdicts.name} exists and is no directory"
     elif verdicts.exists():
         others = sorted({path.name for path in verdicts.iterdir()} - set(stamp or ()))

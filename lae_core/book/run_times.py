@@ -43,7 +43,7 @@ def write(stage: Stage) -> None:
         rest = [f"`{record[key]}`" if key == "commit" else record[key] for key in varying]
         lines += _row(link, f"{record['seconds']:.1f}", when, *rest)
     total = sum(record["seconds"] for record in records.values())
-    lines += _row("all", f"{total:.1f}", "", *("" for _ in varying)) + ["```", ""]
+    lines += [*_row("all", f"{total:.1f}", "", *("" for _ in varying)), "```", ""]
     lines += ["## Versions", "", "{numref}`tab-versions` has the packages that can change a number or a figure."]
     lines += ["", "```{list-table} Package versions", ":name: tab-versions", ":header-rows: 1", ""]
     lines += _row("package", "version")

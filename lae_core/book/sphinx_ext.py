@@ -8,7 +8,7 @@ import os
 import re
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import plotly
 from docutils import nodes
@@ -16,7 +16,7 @@ from myst_nb.core.render import MimeData, MimeRenderPlugin
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-from lae_core.book import provenance
+from lae_core.training import provenance
 
 PLOTLY = "application/vnd.plotly.v1+json"
 
@@ -24,10 +24,10 @@ PLOTLY = "application/vnd.plotly.v1+json"
 class PlotlyRenderer(MimeRenderPlugin):
     """Draws plotly's own MIME output with the copy of plotly.js that the book ships (entry point of myst_nb)."""
 
-    mime_priority_overrides = [("html", PLOTLY, 1)]
+    mime_priority_overrides: ClassVar = [("html", PLOTLY, 1)]
 
     @staticmethod
-    def handle_mime(renderer: Any, data: MimeData, inline: bool) -> None | list[nodes.Element]:
+    def handle_mime(renderer: Any, data: MimeData, inline: bool) -> list[nodes.Element] | None:
         if inline or data.mime_type != PLOTLY:
             return None
         # `</` inside a script element would end it.
@@ -134,7 +134,7 @@ def repository_url() -> str:
 
 
 def _settings(app: Sphinx, config: Any) -> None:
-    config.lae_commit = provenance.commit(Path(config.lae_root))
+    config.lae_commit = provenance.short_commit(Path(config.lae_root))
     config.lae_repository = repository_url()
     config.html_static_path.append(str(Path(plotly.__file__).parent / "package_data" / "plotly.min.js"))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from lae_core.evidence import speed
+from lae_core.figures import speed
 
 if TYPE_CHECKING:
     from lae_core.book.stage import Stage

@@ -1,1 +1,1 @@
-"""What notebooks draw and conclude: the paper's own numbers, statistics, figures, verdicts and the ledger."""
+"""What notebooks conclude: numbers from records, statistics, comparisons, rules, verdicts and the ledger."""

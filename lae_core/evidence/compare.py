@@ -23,11 +23,10 @@ from scipy import stats as sps
 from statsmodels.stats.weightstats import DescrStatsW
 
 from lae_core.evidence.outcomes import accuracies, repeat
-from lae_core.evidence.stats import Interval, Summary, holm, mean_interval, smallest_effect, summarise
-from lae_core.evidence.tables import p_text
+from lae_core.evidence.stats import ALPHA, Interval, Summary, holm, mean_interval, smallest_effect, summarise
+from lae_core.evidence.text import p_text
 from lae_core.runs.records import Record
 
-ALPHA = 0.05
 OUTCOMES = ("higher", "same", "lower", "undecided", "not run")
 
 Sample = Sequence[float]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lae_core.evidence.paper import DATA_LABELS
+from lae_core.paper import DATA_LABELS
 from lae_core.pooling import PoolSpec
 from lae_core.runs.records import Record
 from lae_core.training.datasets import DATASETS

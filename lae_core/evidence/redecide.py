@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from lae_core.evidence.compare import ALPHA, Comparisons, Contrast, Raw, decide
-from lae_core.evidence.paper import DATA_LABELS, Table, tables
-from lae_core.evidence.stats import BoldEntry, Summary, bold, difference_interval, holm, mean_interval, welch
+from lae_core.evidence.compare import Comparisons, Contrast, Raw, decide
+from lae_core.evidence.stats import ALPHA, BoldEntry, Summary, bold, difference_interval, holm, mean_interval, welch
+from lae_core.paper import DATA_LABELS, Table, tables
 
 
 def _check(table: Table, n: int | None, ddof: int) -> int:

@@ -14,9 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from lae_core.evidence import protocol
 from lae_core.evidence.gate import family
-from lae_core.evidence.paper import tables
+from lae_core.paper import protocol, tables
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 

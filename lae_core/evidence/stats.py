@@ -20,6 +20,8 @@ from scipy import special
 from scipy import stats as sps
 from statsmodels.stats.multitest import multipletests
 
+ALPHA = 0.05  # a p-value below it counts as a difference
+
 Alternative = Literal["two-sided", "less", "greater"]
 Better = Literal["low", "high"]
 BoldTest = Literal["mann-whitney", "welch"]
@@ -163,7 +165,7 @@ def holm(pvalues: Sequence[float]) -> list[float]:
         gc.unfreeze()
 
 
-def paired_power(difference: float, sd: float, n: int, *, comparisons: int = 1, alpha: float = 0.05) -> float:
+def paired_power(difference: float, sd: float, n: int, *, comparisons: int = 1, alpha: float = ALPHA) -> float:
     """The chance that a paired t test of n pairs, whose differences have deviation sd, finds a true difference.
 
     The level is shared among the comparisons of a claim, which is what Holm's correction asks of the first of them.
@@ -174,7 +176,7 @@ def paired_power(difference: float, sd: float, n: int, *, comparisons: int = 1, 
     return float(sps.nct.sf(critical, n - 1, shift) + sps.nct.sf(critical, n - 1, -shift))
 
 
-def smallest_effect(sd: float, n: int, *, comparisons: int = 1, power: float = 0.8, alpha: float = 0.05) -> float:
+def smallest_effect(sd: float, n: int, *, comparisons: int = 1, power: float = 0.8, alpha: float = ALPHA) -> float:
     """The smallest true difference that such a test finds with this power, in the unit of sd.
 
     >>> round(smallest_effect(1.0, 10), 2), round(smallest_effect(1.0, 10, comparisons=6), 2)
@@ -213,7 +215,7 @@ def bold(
     better: Better,
     test: BoldTest = "mann-whitney",
     alternative: Literal["two-sided", "one-sided"] | None = None,
-    alpha: float = 0.05,
+    alpha: float = ALPHA,
 ) -> dict[str, BoldEntry]:
     """The paper's rule for one column: bold is the best mean, and every entry that is not significantly worse than it.
 

@@ -6,4 +6,4 @@ from lae_core.models.speed import SpeedNet
 from lae_core.models.squeeze_excite import SqueezeExcite
 from lae_core.models.wrn import WRN
 
-__all__ = ["MXResNet", "PyramidNet", "ShakeDrop", "SpeedNet", "SqueezeExcite", "WRN"]
+__all__ = ["WRN", "MXResNet", "PyramidNet", "ShakeDrop", "SpeedNet", "SqueezeExcite"]

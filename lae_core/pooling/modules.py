@@ -292,11 +292,9 @@ def _mask_of(
         raise TypeError(f"lengths is {kind}; expected a tensor of integers")
     if lengths.shape != (batch,):
         raise ValueError(f"lengths has shape {tuple(lengths.shape)}; expected one number per sample, ({batch},)")
-    if lengths.device.type == "cpu" and not torch.compiler.is_compiling():
-        if bool(((lengths < 0) | (lengths > positions[0])).any()):
-            raise ValueError(
-                f"lengths = {lengths.tolist()!s:.80} is invalid; expected numbers from 0 to {positions[0]}"
-            )
+    readable = lengths.device.type == "cpu" and not torch.compiler.is_compiling()
+    if readable and bool(((lengths < 0) | (lengths > positions[0])).any()):
+        raise ValueError(f"lengths = {lengths.tolist()!s:.80} is invalid; expected numbers from 0 to {positions[0]}")
     return torch.arange(positions[0], device=device) < lengths.to(device)[:, None]
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from distributed import Client, Future, get_worker
 
 from lae_core.runs import locks
-from lae_core.runs.execute import Outcome, Run, execute
 from lae_core.runs.records import Config
+from lae_core.runs.worker import Outcome, Run, execute
 
 HEARTBEAT = 1.0  # seconds between two questions to the scheduler
 PATIENCE = 5.0  # seconds that the news of a finished run may take

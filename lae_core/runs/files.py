@@ -74,7 +74,7 @@ def check_output_file(argument: str, name: str | Path, expected: str = "the name
     try:
         if target.is_dir() or not target.name:
             raise refuse("it is a directory")
-        if target.exists() and not target.is_file() or target.parent == Path("/dev"):
+        if (target.exists() and not target.is_file()) or target.parent == Path("/dev"):
             raise refuse("it is not a regular file")
         place = next(parent for parent in target.absolute().parents if parent.exists())
         with tempfile.TemporaryFile(dir=place) as probe:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lae_core.runs.execute import Run
 from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
+from lae_core.runs.worker import Run
 
 if TYPE_CHECKING:
     import optuna

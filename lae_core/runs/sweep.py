@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lae_core.runs import locks
-from lae_core.runs.execute import Outcome, Run, execute
 from lae_core.runs.files import StoreError
 from lae_core.runs.records import Config, RunStore
 from lae_core.runs.where import Where, connect
+from lae_core.runs.worker import Outcome, Run, execute
 
 POLL = 1.0  # seconds between looks at what others are doing
 

@@ -1,7 +1,8 @@
-"""Where and with what a result was made."""
+"""Where and with what a result was made: commit, versions, machine. For records of runs and for pages of the book."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import os
@@ -13,15 +14,29 @@ from typing import Any
 
 import torch
 
-PACKAGES = ("torch", "torchvision", "numpy", "lightning-fabric", "pytorch_optimizer")
+PACKAGE = Path(__file__).resolve().parents[1]
+# The packages whose version can change the numbers of a run, and those that can change a page of the book.
+RUN_PACKAGES = ("torch", "torchvision", "numpy", "lightning-fabric", "pytorch_optimizer")
+PAGE_PACKAGES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "pandas",
+    "sympy",
+    "mpmath",
+    "scikit-learn",
+    "matplotlib",
+    "seaborn",
+    "plotly",
+)
 
 
 def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
     """Commit, versions, machine, device and the time (UTC) as JSON can hold them."""
     device = torch.device(device)
     return {
-        "commit": commit(),
-        "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
+        "commit": _commit_of_package(),
+        "versions": versions(RUN_PACKAGES),
         "platform": f"{platform.system()} {platform.machine()}",
         "cpu": cpu(),
         "bf16": has_bf16(),
@@ -32,22 +47,46 @@ def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
     }
 
 
-@functools.cache
-def commit() -> str | None:
-    """The commit that this package runs from, with "+" if the package differs from it; None outside a checkout."""
-    package = Path(__file__).resolve().parents[1]
+def commit(directory: Path) -> str | None:
+    """The commit that `directory` is a checkout of, "+" added if files in it differ; None if git does not track it."""
 
     def git(*words: str) -> str | None:
         try:
-            done = subprocess.run(["git", *words], cwd=package, capture_output=True, text=True, timeout=20)
+            done = subprocess.run(["git", *words], cwd=directory, capture_output=True, text=True, timeout=20)
         except (OSError, subprocess.SubprocessError):
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
     head = git("rev-parse", "HEAD")
-    if head is None or git("ls-files", "--error-unmatch", "__init__.py") is None:
+    if head is None or git("ls-files", "--error-unmatch", ".") is None:
         return None
     return head + ("+" if git("status", "--porcelain", "--", ".") else "")
+
+
+@functools.cache
+def _commit_of_package() -> str | None:
+    return commit(PACKAGE)
+
+
+def short_commit(directory: Path) -> str:
+    """`commit` for a page: twelve digits and the "+", or "unknown"."""
+    head, plus, _ = (commit(directory) or "unknown").partition("+")
+    return head[:12] + plus
+
+
+@functools.cache
+def versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """The versions of Python and of those of `packages` that are installed."""
+    found = {"python": platform.python_version()}
+    for name in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def device_name(gpu: bool) -> str:
+    """The GPU's name if a notebook asked for one, else the processor's."""
+    return torch.cuda.get_device_name() if gpu else cpu()
 
 
 @functools.cache
@@ -64,10 +103,3 @@ def has_bf16() -> bool:
     """Whether the processor multiplies bfloat16 in hardware; without, it is many times slower than float32."""
     capable = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return any(capable.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import browser
 import pytest
-
-from lae_core.book import browser
-from lae_core.book.browser import VIEWS, BrowserError, check_book, ensure_browser, find_browser, screenshots
+from browser import VIEWS, BrowserError, check_book, ensure_browser, find_browser, screenshots
 
 PAGE = """<!doctype html>
 <html data-theme="dark"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"></head>
@@ -107,5 +106,5 @@ def test_failing_installation_is_reported(monkeypatch, tmp_path):
     monkeypatch.delenv("LAE_BROWSER", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}")
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    with pytest.raises(BrowserError, match="`apt-get update` failed(.|\n)*no route to the mirror"):
+    with pytest.raises(BrowserError, match=r"`apt-get update` failed(.|\n)*no route to the mirror"):
         ensure_browser()

@@ -204,9 +204,9 @@ def test_gpu_notebooks_run_one_after_another(project, monkeypatch):
 
 
 def _without_a_gpu(root, name, values, force):
-    import lae_core.book.provenance as provenance
+    from lae_core.training import provenance
 
-    provenance.device = lambda gpu: "made-up GPU"
+    provenance.device_name = lambda gpu: "made-up GPU"
     from lae_core.book.cache import Cache
     from lae_core.book.progress import Progress
 

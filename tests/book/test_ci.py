@@ -13,7 +13,7 @@ import yaml
 
 REPO = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((REPO / ".github" / "workflows").glob("*.yml"))
-SCRIPTS = sorted((REPO / "ci").glob("*.sh")) + [REPO / ".ci" / "run"]
+SCRIPTS = [*sorted((REPO / "ci").glob("*.sh")), REPO / ".ci" / "run"]
 
 
 def test_workflows_fit_the_schema(tmp_path):

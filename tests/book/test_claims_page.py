@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from browser import VIEWS, browser_page, check_book
 
 from lae_core.book import build, claims_page, front_page
-from lae_core.book.browser import VIEWS, browser_page, check_book
 from lae_core.book.execute import Executed
 from lae_core.evidence.claims import Claim, LedgerError
 from lae_core.evidence.ledger import Entry
@@ -113,7 +113,7 @@ def test_a_verdict_without_a_claim_stops_the_book(book):
     verdicts = book.root / "verdicts"
     book.write("verdicts/C4.json", Verdict("C4", "partly", "Counted.", "printed").to_json())
     done = Executed(book.root / "one.ipynb", verdicts, ())
-    with pytest.raises(LedgerError, match="'C4', which is not in book/claims.yml"):
+    with pytest.raises(LedgerError, match=r"'C4', which is not in book/claims.yml"):
         claims_page.write(build.Stage(book.root, book.root / "src", "smoke", {"part/one": done}))
 
 
@@ -145,5 +145,5 @@ def test_pages_get_the_claims_that_they_include(book):
     assert "Missing: the notebook that decides it is not written yet" in missing
 
     book.write("src/book/use/page.md", asks.replace("C1", "C9"))
-    with pytest.raises(LedgerError, match="book/use/page.md includes claim 'C9', which is not in book/claims.yml"):
+    with pytest.raises(LedgerError, match=r"book/use/page.md includes claim 'C9', which is not in book/claims.yml"):
         claims_page.write(stage)

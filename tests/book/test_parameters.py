@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from lae_core import cli
-from lae_core.book.notebooks import NotebookError, Parameter, all_notebooks, find_notebook
+from lae_core.book.notebooks import NotebookError, Parameter, _parameters_cell, all_notebooks, find_notebook
+
+REPO = Path(__file__).resolve().parents[2]
 
 CELL = """
     depth: int = 3  # blocks a stage
@@ -231,3 +237,21 @@ def test_params_lists_each_profile(project, notebook, monkeypatch, capsys):
     assert header == ["parameter", "type", "default", "smoke", "cpu", "paper", "help"]
     assert depth == ["depth", "int", "3", ".", ".", "18", "blocks", "a", "stage"]
     assert cli.main(["params", "nothing"]) == 2
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["params", "pyramidnet"]], ids=" ".join)
+def test_help_and_params_load_nothing_slow(arguments):
+    """Torch takes seconds, jupytext most of one: neither is needed to list what a command or a notebook takes."""
+    code = (
+        "import sys\nfrom lae_core.cli import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPO, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout
+    assert not {"torch", "numpy", "pandas", "jupytext", "nbformat", "papermill"} & set(done.stderr.split())
+
+
+@pytest.mark.parametrize("notebook", all_notebooks(REPO), ids=lambda notebook: notebook.name)
+def test_the_quick_reading_of_the_parameters_cell_is_jupytexts(notebook):
+    assert _parameters_cell(notebook.text) == notebook._read_parameters_cell()

@@ -76,7 +76,7 @@ def test_a_wrong_promise_is_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# Page\n\n```python\nx = 1\nx + 1  # → 3\n```\n")
     ((line, code),) = blocks(page, "python")
-    with pytest.raises(AssertionError, match="page.md:5 gives 2, the page says 3"):
+    with pytest.raises(AssertionError, match=r"page.md:5 gives 2, the page says 3"):
         run(code, page, line, {})
     with pytest.raises(AssertionError, match="only an expression"):
         run("x = 1  # → 1\n", page, 1, {})

@@ -102,7 +102,7 @@ def test_sameness_is_two_one_sided_tests_at_five_percent(pair):
 
 @pytest.mark.parametrize("pair", [([1.0], [2.0]), ([1.0, 2.0], [1.0, 2.0, 3.0]), ([], [])])
 def test_pairs_that_are_none_are_refused_by_name(pair):
-    with pytest.raises(ValueError, match="a against b: .* at least 2"):
+    with pytest.raises(ValueError, match=r"a against b: .* at least 2"):
         paired({"a against b": pair})
 
 

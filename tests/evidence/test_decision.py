@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from lae_core.evidence import gate, protocol, rules, scale
+from lae_core.evidence import gate, rules, scale
 from lae_core.evidence.compare import Contrast, compare, table
 from lae_core.evidence.decision import Built
+from lae_core.paper import protocol
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 
@@ -162,7 +163,7 @@ def test_an_edited_ridge_file_is_refused(tmp_path):
     for changed in (content.replace("40.0", "10.0"), content + " ", content.replace(" ", "", 1), "{}"):
         path.write_text(changed)
         gate._read.cache_clear()
-        with pytest.raises(ValueError, match="ridge.json"):
+        with pytest.raises(ValueError, match=r"ridge.json"):
             gate.read_ridge(path)
 
 

@@ -7,7 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from lae_core.evidence import outcomes, temperature_figures
+from lae_core.evidence import outcomes
+from lae_core.figures import temperature
 from lae_core.runs.records import Record
 
 matplotlib.use("agg")
@@ -42,7 +43,7 @@ def test_a_violin_where_a_run_has_many_and_a_dot_a_run():
     draw = np.random.default_rng(0)
     many = {t: [t * 2 ** draw.normal(0, 1, 8) for _ in range(3)] for t in (1.0, 4.0)}
     one = {t: [np.array([t * 2.0])] * 2 + [np.array([np.nan])] for t in (1.0, 4.0)}
-    figure = temperature_figures.change(
+    figure = temperature.change(
         {"one": ("lae(train=one)", one), "many": ("lae(train=channel)", many)}, {"one": {1.0: one[1.0]}}, "faster"
     )
     above, _, below, right = figure.axes
@@ -55,6 +56,6 @@ def test_a_violin_where_a_run_has_many_and_a_dot_a_run():
 
 def test_courses_have_a_line_a_start():
     panel = {t: ([0, 1, 2], np.zeros((3, 3))) for t in (1.0, 4.0)}
-    figure = temperature_figures.courses({"one": panel, "many": panel})
+    figure = temperature.courses({"one": panel, "many": panel})
     assert [text.get_text() for text in figure.axes[-1].get_legend().get_texts()] == ["t₀ = 1", "t₀ = 4"]
     plt.close(figure)

@@ -6,7 +6,7 @@ import matplotlib
 import numpy as np
 
 from lae_core.evidence import compare, rules
-from lae_core.evidence.experiment_figures import over_temperature
+from lae_core.figures.experiments import over_temperature
 
 matplotlib.use("agg")
 NOISE = np.array([-0.3, 0.1, 0.2, -0.1, 0.15])

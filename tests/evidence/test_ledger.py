@@ -129,7 +129,7 @@ def test_what_the_paper_does_not_claim_has_no_scale_of_the_paper(tmp_path):
 
 
 def test_runs_that_count_come_before_print_and_weak_ones_after(two):
-    claims, notebooks = two
+    _, notebooks = two
     twice = [Claim("T1", "One.", "§2", "part/one", "experiments/two")]
     regime = ("average pooling 91 %",)
 

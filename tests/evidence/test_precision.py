@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from lae_core.evidence.experiment_figures import PRECISIONS, side_by_side
+from lae_core.figures.experiments import PRECISIONS, side_by_side
 
 
 @pytest.fixture(autouse=True)

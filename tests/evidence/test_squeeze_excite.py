@@ -2,8 +2,8 @@
 
 import matplotlib.pyplot as plt
 
-from lae_core.evidence.experiment_figures import squeeze_rows
 from lae_core.evidence.stats import Summary
+from lae_core.figures.experiments import squeeze_rows
 
 
 def test_rows_name_both_pools_and_rings_stand_where_the_network_without_lies():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lae_core.evidence import outcomes
-from lae_core.evidence.experiment_figures import learning_curves
+from lae_core.figures.experiments import learning_curves
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 

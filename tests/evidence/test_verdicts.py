@@ -99,7 +99,7 @@ def test_numbers_must_be_plain():
 def test_a_file_with_other_keys_is_refused_by_name(directory):
     record_verdict("C1", "open", evidence="None yet.", scale="symbolic")
     (directory / "C2.json").write_text('{"claim": "C2"}')
-    with pytest.raises(ValueError, match="C2.json"):
+    with pytest.raises(ValueError, match=r"C2.json"):
         read_verdicts(directory)
 
 

@@ -1,5 +1,6 @@
 """The networks have the paper's sizes, and each of their unusual parts does what it is described to do."""
 
+import itertools
 import math
 
 import pytest
@@ -173,7 +174,7 @@ def test_pyramidnet_widens_evenly_and_drops_linearly():
     assert widths[:3] == [20, 24, 28] and widths[-1] == 216  # 16 + ceil(200 i / 54)
     survivals = [b.branch[-1].survival for b in model.blocks]
     assert survivals[0] == pytest.approx(1 - 0.5 / 54) and survivals[-1] == pytest.approx(0.5)
-    steps = [a - b for a, b in zip(survivals, survivals[1:], strict=False)]
+    steps = [a - b for a, b in itertools.pairwise(survivals)]
     assert steps == pytest.approx([0.5 / 54] * 53)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from browser import VIEWS, browser_page, check_book
 
-from lae_core.book.browser import VIEWS, browser_page, check_book
 from lae_core.book.build import book_notebooks, toc_files
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from browser import VIEWS, browser_page
 
 from lae_core import make_pool
-from lae_core.book.browser import VIEWS, browser_page
 
 ROOT = Path(__file__).parents[2]
 SPECS = {"avg": "avg", "max": "max", "mixed": "mixed", "lse": "lse"}

@@ -14,10 +14,9 @@ import pytest
 import torch
 
 from lae_core.book.notebooks import Notebook, all_notebooks
-from lae_core.evidence import protocol
-from lae_core.evidence.paper import tables
-from lae_core.evidence.protocol import PARAMETERS, printed_pool
 from lae_core.evidence.scale import PROTOCOLS, is_printed
+from lae_core.paper import protocol, tables
+from lae_core.paper.protocol import PARAMETERS, printed_pool
 from lae_core.pooling import PoolSpec, make_pool
 from lae_core.training import loop, network
 from lae_core.training.config import RunConfig

@@ -25,17 +25,17 @@ REPO = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
 BIN = Path(sys.executable).parent
 OWNERS = metadata.packages_distributions()
-# The extra that brings what a room imports. A bench may also use the peers, and evidence is what the book draws.
-ROOMS = {"pooling": [], "models": ["models"], "training": ["models"], "runs": ["scale", "slurm"], "evidence": ["book"]}
-ROOMS |= {"book": ["book"], "bench": ["scale"]}
-# Imported where the user asked for it, behind a message that names the extra.
-ON_REQUEST = {
-    "models": ["pretrained"],
-    "training": ["pretrained"],
-    "evidence": ["peers"],
-    "bench": ["peers"],
-    "book": ["test"],
+# The extra that brings what a subpackage imports. `bench` may also use the peers.
+SUBPACKAGES = {
+    "pooling": [],
+    "models": ["models"],
+    "training": ["models"],
+    "runs": ["scale", "slurm"],
+    "paper": ["book"],
 }
+SUBPACKAGES |= {"evidence": ["book"], "figures": ["book"], "bench": ["book"], "book": ["book"]}
+# Imported where the user asked for it, behind a message that names the extra.
+ON_REQUEST = {"models": ["pretrained"], "training": ["pretrained"], "bench": ["peers"]}
 
 
 def run(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
@@ -67,20 +67,22 @@ def imported(node: ast.AST) -> Iterator[str]:
         yield from imported(child)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_import_of_a_room_is_declared_by_its_extra(room):
-    may = declared(ROOMS[room] + ON_REQUEST.get(room, []))
+@pytest.mark.parametrize("subpackage", SUBPACKAGES)
+def test_every_import_of_a_subpackage_is_declared_by_its_extra(subpackage):
+    may = declared(SUBPACKAGES[subpackage] + ON_REQUEST.get(subpackage, []))
     # Parts of a declared package that come under a name of their own.
     may |= {"matplotlib-inline"} if "ipython" in may else set()
     may |= {"cycler"} if "matplotlib" in may else set()
     may |= {"triton"} if "torch" in may else set()  # imported only where there is a GPU: torch's CUDA build brings it
-    for file in (REPO / "lae_core" / room).rglob("*.py"):
+    for file in (REPO / "lae_core" / subpackage).rglob("*.py"):
         for module in set(imported(ast.parse(file.read_text()))) - sys.stdlib_module_names - {"lae_core"}:
-            assert {canonical(name) for name in OWNERS[module]} & may, f"{file}: {module} is in no extra of {room}"
+            assert {canonical(name) for name in OWNERS[module]} & may, (
+                f"{file}: {module} is in no extra of {subpackage}"
+            )
 
 
-def test_rooms_are_all_there():
-    assert set(ROOMS) == {path.parent.name for path in (REPO / "lae_core").glob("*/__init__.py")}
+def test_subpackages_are_all_there():
+    assert set(SUBPACKAGES) == {path.parent.name for path in (REPO / "lae_core").glob("*/__init__.py")}
 
 
 def test_the_operator_imports_torch_and_the_standard_library_alone():
@@ -119,11 +121,13 @@ def test_the_distribution_has_its_own_name():
     assert [str(file) for file in texts if file != here and wrong.search(file.read_text(encoding="utf-8"))] == []
 
 
-def test_version_is_one():
-    changes = (REPO / "CHANGELOG.md").read_text()
-    citation = yaml.safe_load((REPO / "CITATION.cff").read_text())
-    latest = re.search(r"^## (\S+)", changes, re.MULTILINE)
-    assert latest and PROJECT["version"] == lae_core.__version__ == str(citation["version"]) == latest.group(1)
+def test_version_has_one_place_and_an_entry_in_the_changelog():
+    done = run(sys.executable, "setup.py", "--version", cwd=REPO)
+    assert done.stdout.split()[-1] == lae_core.__version__, done.stderr
+    for file in ("pyproject.toml", "setup.py", "CITATION.cff"):
+        assert lae_core.__version__ not in (REPO / file).read_text(), file
+    latest = re.search(r"^## (\S+)", (REPO / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert latest is not None and latest.group(1) == lae_core.__version__
 
 
 def test_citation_file_is_valid_and_names_the_paper(tmp_path):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from lae_core.evidence.reference import Reference
-from lae_core.evidence.reference import reference as mpmath_reference
+from lae_core.bench.reference import Reference
+from lae_core.bench.reference import reference as mpmath_reference
 from lae_core.pooling import functional, logavgexp, plain
 
 VALUE, WEIGHT, D_LOG_T = 4, 8, 64  # in eps·max|z|, eps·(largest weight), eps·|true value|

@@ -129,7 +129,7 @@ def test_integers_of_numpy_are_integers(dim):
 @pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
 def test_a_nested_tensor_is_refused(layout):
     nested = torch.nested.nested_tensor([torch.zeros(3, 2), torch.ones(5, 2)], layout=layout)
-    with pytest.raises(TypeError, match="z is a nested tensor.*segment_logavgexp"):
+    with pytest.raises(TypeError, match=r"z is a nested tensor.*segment_logavgexp"):
         logavgexp(nested, dim=1)
 
 

@@ -84,7 +84,7 @@ def test_shapes_gradients_and_reload(text, shape):
     assert z.grad.isfinite().all()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in pool.parameters())
     assert bool(list(pool.parameters())) == (
-        PoolSpec.parse(text).name in ("mixed", "gated") or "train=" in text and "=no" not in text or text == "gem"
+        PoolSpec.parse(text).name in ("mixed", "gated") or ("train=" in text and "=no" not in text) or text == "gem"
     )
     again = make_pool(text, 6)
     again.load_state_dict(pool.state_dict())
@@ -166,7 +166,7 @@ def test_mixing_leaves_the_unit_interval_only_without_bounds():
         optimiser.step()
         found[bounds] = pool.mixing.item()
     assert found["no"] > 1 > found["unit"] > 0.5
-    with pytest.raises(ValueError, match="a0 .*1.5.*from 0 to 1"):
+    with pytest.raises(ValueError, match=r"a0 .*1.5.*from 0 to 1"):
         make_pool("mixed(a0=1.5, bounds=unit)", 6)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lae_core import logavgexp, segment_logavgexp
-from lae_core.evidence.reference import reference
+from lae_core.bench.reference import reference
 
 VALUE, WEIGHT, D_LOG_T = 4, 8, 64  # the bounds of logavgexp, in the same units
 INF, NAN = math.inf, math.nan

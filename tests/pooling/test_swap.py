@@ -423,7 +423,7 @@ def test_a_refusal_keeps_an_earlier_swap():
 
 @pytest.mark.parametrize("model", ["resnet18", None, InAFunction])
 def test_what_is_no_model_is_named(model):
-    with pytest.raises(TypeError, match="model = .* is invalid; expected a torch.nn.Module"):
+    with pytest.raises(TypeError, match=r"model = .* is invalid; expected a torch.nn.Module"):
         swap_global_pool(model, SPEC)
 
 

@@ -196,7 +196,7 @@ def test_bad_inputs_are_refused():
         LogAvgExpPool2d(3)(torch.zeros(5, 5))
     with pytest.raises(ValueError, match="size 2 in dimension 3; a window of 3 with padding 0 expects at least 3"):
         LogAvgExpPool2d(3)(torch.zeros(1, 1, 5, 2))
-    with pytest.raises(ValueError, match="expected .batch, channels, length."):
+    with pytest.raises(ValueError, match=r"expected .batch, channels, length."):
         LogAvgExpPool1d(3)(torch.zeros(5))
     with pytest.raises(ValueError, match="batch, channels, depth, height, width"):
         LogAvgExpPool3d(3)(torch.zeros(5))

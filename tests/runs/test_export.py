@@ -104,10 +104,10 @@ def test_no_byte_of_a_file_can_be_changed_removed_or_added(tmp_path):
             content[:k] + b" " + content[k:],
         ):
             path.write_bytes(changed)
-            with pytest.raises(ValueError, match="toy.jsonl"):
+            with pytest.raises(ValueError, match=r"toy.jsonl"):
                 read_export(path, schema=Toy)
     path.write_bytes(content + b"\n")
-    with pytest.raises(ValueError, match="toy.jsonl"):
+    with pytest.raises(ValueError, match=r"toy.jsonl"):
         read_export(path, schema=Toy)
 
 

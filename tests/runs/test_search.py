@@ -1,10 +1,11 @@
 """The paper's two searches on functions with a known optimum, interrupted, and once on real trainings."""
 
+import itertools
 import math
 
 import pytest
 
-from lae_core.runs.lattice import Lattice, lattice_search
+from lae_core.runs.lattice_search import Lattice, lattice_search
 from lae_core.runs.random_search import PAPER_SPACE, Range, random_search
 from lae_core.runs.search import Candidate, SearchError, measure_by_sweep
 
@@ -66,7 +67,7 @@ def test_lattice_search_finds_the_optimum_from_any_first_directions(seed):
     assert result.value == pytest.approx(0.02)  # the mean of the folds' own offsets
     path = result.study.user_attrs["path"]
     assert path[0] == [0, 0, 0] and path[-1] == list(TARGET)
-    assert all(sum(abs(a - b) for a, b in zip(p, q, strict=True)) == 1 for p, q in zip(path, path[1:], strict=False))
+    assert all(sum(abs(a - b) for a, b in zip(p, q, strict=True)) == 1 for p, q in itertools.pairwise(path))
     assert len(measure.calls) == len(set(measure.calls))  # no point is measured twice
     neighbours = [[*TARGET] for _ in range(6)]
     for index, point in enumerate(neighbours):

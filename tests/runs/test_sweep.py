@@ -164,7 +164,7 @@ def test_a_disk_that_takes_no_more_gives_a_clear_error(store, monkeypatch, code,
 
 def test_a_store_that_cannot_be_made_gives_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot create a run store in .*file/store"):
+    with pytest.raises(StoreError, match=r"cannot create a run store in .*file/store"):
         sweep(toys(1), store=tmp_path / "file" / "store", where="inline", run=run)
 
 

@@ -1,4 +1,4 @@
-"""A stand-in for `RunConfig` and run functions for the tests of this room: cheap, importable by worker processes."""
+"""A stand-in for `RunConfig` and run functions for the tests of `runs`: cheap, importable by worker processes."""
 
 from __future__ import annotations
 

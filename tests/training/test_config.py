@@ -1,6 +1,7 @@
 """A config is checked before anything starts, and names its run for good."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ from lae_core.training.config import _DEFAULTS, RECIPE, RunConfig
     ],
 )
 def test_a_bad_field_is_refused_with_its_name_value_and_what_would_do(fields, says):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError, match=re.escape(says[0])) as refusal:
         RunConfig(**fields)
     for words in says:
         assert words in str(refusal.value)

@@ -94,7 +94,7 @@ def test_a_damaged_file_is_refused_and_can_be_fetched_again(small_cifar, root):
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="damaged.*lae data cifar10 --again"):
+    with pytest.raises(ValueError, match=r"damaged.*lae data cifar10 --again"):
         data.load("cifar10", "train")
     assert main(["data", "cifar10", "--from", str(folder)]) == 0
     assert len(data.load("cifar10", "train")) == 50

@@ -159,9 +159,10 @@ def test_a_run_stopped_after_the_last_step_of_an_epoch_ends_in_the_same_record(t
     def stop(self):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(loop.Session, "validate", stop)
-        loop.run(SPEED, checkpoint_dir=tmp_path)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(SPEED, checkpoint_dir=tmp_path)
     assert outcome(loop.run(SPEED, checkpoint_dir=tmp_path)) == outcome(undisturbed)
 
 

@@ -24,7 +24,7 @@ def test_a_hundred_classes_take_longer_steps_in_the_head():
 
 
 def test_an_unknown_recipe_is_refused_by_name():
-    with pytest.raises(ValueError, match="'minutes' is invalid; expected one of minute, ten.*did you mean 'minute'"):
+    with pytest.raises(ValueError, match=r"'minutes' is invalid; expected one of minute, ten.*did you mean 'minute'"):
         recipe("minutes")
 
 

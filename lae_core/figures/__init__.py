@@ -1,0 +1,1 @@
+"""What notebooks draw: one look for every pool, figures and tables."""

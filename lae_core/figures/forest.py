@@ -1,0 +1,237 @@
+"""Figures of the evidence pages: the paper's tables as forest plots, and its hyperparameters against their searches.
+
+Each function draws on new axes and returns the figure. Colours, markers and order of pools come from `style.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from lae_core.evidence import redecide
+from lae_core.evidence.stats import ALPHA
+from lae_core.figures.style import SERIES, style_of
+
+DISAGREES = "#d1450b"
+NAMES = {
+    "lr": "learning rate",
+    "flat_share": "share of epochs at constant rate",
+    "weight_decay": "weight decay",
+    "eps": "ε",
+    "1 − momentum": "1 − momentum",
+    "1 − beta2": "1 − β₂",
+}
+
+
+def row_label(row: pd.Series) -> str:
+    """The pool of a row; for Squeeze-and-Excitation both pools; elsewhere what tells rows of one table apart."""
+    label = str(style_of(row["pool"])["label"])
+    return f"{label} | {style_of(row['squeeze_pool'])['label']}" if "squeeze_pool" in row else label
+
+
+def _panels(columns: Sequence[str], rows: int) -> tuple[Figure, np.ndarray]:
+    across = 3 if len(columns) == 3 else min(len(columns), 2)
+    down = -(-len(columns) // across)
+    figure, axes = plt.subplots(down, across, figsize=(8.6, (0.34 * rows + 1.0) * down), sharey=True, squeeze=False)
+    figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.08)
+    for axis in axes.ravel():
+        axis.xaxis.set_major_locator(MaxNLocator(4))
+    return figure, axes.ravel()
+
+
+def forest(frame: pd.DataFrame, *, unit: str) -> Figure:
+    """The table of `redecide` as one panel a column: mean and 95 % interval of each entry.
+
+    Filled: bold in the paper. Ringed: bold by Welch's test differs from that.
+    """
+    columns = list(dict.fromkeys(frame["column"]))
+    labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
+    figure, axes = _panels(columns, len(labels))
+    for axis, column in zip(axes, columns, strict=True):
+        for _, row in frame[frame["column"] == column].iterrows():
+            y, style = labels.index(row_label(row)), style_of(row["pool"])
+            axis.plot([row["low"], row["high"]], [y, y], color=style["color"], linestyle="-", linewidth=2)
+            face = style["color"] if row["bold"] else "white"
+            axis.plot(row["mean"], y, marker=style["marker"], color=style["color"], markerfacecolor=face, markersize=7)
+            if not row["agrees"]:
+                axis.plot(
+                    row["mean"], y, "o", color=DISAGREES, markerfacecolor="none", markersize=15, markeredgewidth=2
+                )
+        axis.set(title=column, xlabel=unit, yticks=range(len(labels)), yticklabels=labels)
+        axis.margins(y=0.12)
+    axes[0].invert_yaxis()
+    handles = _filled("bold in the paper", "not bold")
+    if not frame["agrees"].all():
+        ring = {"marker": "o", "color": DISAGREES, "markerfacecolor": "none", "markersize": 12, "linestyle": "none"}
+        handles.append(Line2D([], [], **ring, label="Welch's test disagrees"))  # type: ignore[arg-type]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    return figure
+
+
+def gains(frame: pd.DataFrame, *, unit: str = "percentage points") -> Figure:
+    """The rows of `redecide.frame` as one panel per setting: gain over the baseline with its 95 % interval.
+
+    Right of the line is better. Filled: significant by Welch's test, two-sided, corrected by Holm.
+    """
+    columns = list(dict.fromkeys(frame["column"]))
+    labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
+    figure, axes = _panels(columns, len(labels))
+    for axis, column in zip(axes, columns, strict=True):
+        axis.axvline(0, color="#2a2428", linewidth=1.2)
+        for _, row in frame[frame["column"] == column].iterrows():
+            y, style = labels.index(row_label(row)), style_of(row["pool"])
+            colour = style["color"]
+            axis.plot([row["low"], row["high"]], [y, y], color=colour, linestyle="-", linewidth=2)
+            face = colour if row["outcome"] in ("higher", "lower") else "white"
+            axis.plot(row["gain"], y, marker=style["marker"], color=colour, markerfacecolor=face, markersize=7)
+        axis.set(title=column, xlabel=f"worse  ←  {unit}  →  better", yticks=range(len(labels)), yticklabels=labels)
+        axis.margins(y=0.12)
+    axes[0].invert_yaxis()
+    figure.legend(handles=_filled("significant", "not significant"), loc="outside lower center", ncols=2)
+    return figure
+
+
+def _filled(filled: str, hollow: str) -> list[Line2D]:
+    """The key to filled and hollow markers."""
+    return [
+        Line2D([], [], marker="o", color="#555555", markerfacecolor=face, linestyle="none", label=label)
+        for face, label in (("#555555", filled), ("white", hollow))
+    ]
+
+
+def p_over_n(
+    name: str, pools: Sequence[str], runs: Sequence[int], *, ddof: int = 0, marked: int | None = None
+) -> Figure:
+    """For each column of a table, Holm's p of each LAE pool against average pooling, were n what the axis says.
+
+    Solid where the pool is ahead of average pooling, dotted where it is behind.
+    """
+    found = {n: redecide.decided(redecide.lae_against_average(name, n=n, ddof=ddof), margin=None) for n in runs}
+    frames = pd.concat([redecide.frame(comparisons).assign(n=n) for n, comparisons in found.items()], ignore_index=True)
+    columns = list(dict.fromkeys(frames["column"]))
+    figure, axes = plt.subplots(2, 2, figsize=(8.6, 6.4), sharex=True, sharey=True)
+    for axis, column in zip(axes.ravel(), columns, strict=True):
+        for pool in pools:
+            rows = frames[(frames["column"] == column) & (frames["pool"] == pool)]
+            style, ahead = style_of(pool), rows["gain"].iloc[0] > 0
+            every = max(1, len(rows) // 5)
+            axis.plot(
+                rows["n"],
+                rows["p"].clip(lower=1e-4),
+                color=style["color"],
+                linestyle="-" if ahead else ":",
+                marker=style["marker"],
+                markevery=every,
+                markerfacecolor="white" if "t0=" in pool else style["color"],
+            )
+        axis.axhline(ALPHA, color=DISAGREES, linewidth=1.2)
+        if marked is not None:
+            axis.axvline(marked, color="#999999", linewidth=1.2, linestyle="--")
+        axis.set(title=column, xscale="log", yscale="log", ylim=(8e-5, 1.3))
+    for axis in axes[1]:
+        axis.set_xlabel("runs behind each mean, n")
+    figure.supylabel("p (Holm), against average pooling")
+    # Markers alone: whether a line is solid or dotted differs from panel to panel.
+    handles = [
+        Line2D([], [], **{**style_of(pool), "linestyle": "none"}, markerfacecolor="white" if "t0=" in pool else None)  # type: ignore[arg-type]
+        for pool in pools
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
+    """Where each row of the hyperparameter tables lies on the lattice, counted in steps from the start."""
+    rows = [(network, row) for network, frame in frames.items() for _, row in frame.iterrows()]
+    directions = {"a": "learning rate ρ", "b": "λ up, ρ down", "c": "1 − μ up, ρ up"}
+    figure, axes = plt.subplots(1, 3, figsize=(8.6, 0.27 * len(rows) + 1.2), sharey=True)
+    for axis, (key, title) in zip(axes, directions.items(), strict=True):
+        axis.axvline(0, color="#2a2428", linewidth=1.2)
+        for y, (_, row) in enumerate(rows):
+            style = style_of(row["pool"])
+            axis.plot([0, row[key]], [y, y], color=style["color"], linestyle="-", linewidth=1.5)
+            axis.plot(row[key], y, marker=style["marker"], color=style["color"])
+            if key == "c" and row["d"]:
+                text = f"μ ÷ r, {row['d']}×"
+                axis.text(-0.4, y, text, ha="right", va="center", fontsize=9, color=DISAGREES)
+        axis.set(title=title, xlabel="steps of r", xticks=range(-4, 6, 2))
+    names = {"cifar10": "C10", "cifar100": "C100"}
+    labels = [f"{row_label(row)}, {names[row['data']]}" for _, row in rows]
+    axes[0].set(yticks=range(len(rows)), yticklabels=labels)
+    axes[0].tick_params(axis="y", labelsize=9)
+    for axis in axes:
+        axis.axhline(len(next(iter(frames.values()))) - 0.5, color="#999999", linewidth=1)
+        axis.set(xlim=(-6, 5), ylim=(len(rows) - 0.4, -0.6))
+    return figure
+
+
+def rate_ratios(frame: pd.DataFrame) -> Figure:
+    """Tuned step size of each pool over average pooling's, by network and data: once alone, once times weight decay."""
+    shown = frame[frame["pool"] != "avg"]
+    settings = list(dict.fromkeys(zip(shown["network"], shown["setting"], strict=True)))
+    pools = list(dict.fromkeys(shown["pool"]))
+    figure, axes = plt.subplots(1, 2, figsize=(8.6, 4.4), sharey=True)
+    for axis, (column, title) in zip(
+        axes, {"rate_ratio": "tuned rate", "rate_decay_ratio": "tuned rate × weight decay"}.items(), strict=True
+    ):
+        axis.axvline(1, color="#2a2428", linewidth=1.2)
+        for number, pool in enumerate(pools):
+            style = style_of(pool)
+            for _, row in shown[shown["pool"] == pool].iterrows():
+                y = settings.index((row["network"], row["setting"])) + 0.14 * (number - (len(pools) - 1) / 2)
+                axis.plot(row[column], y, marker=style["marker"], color=style["color"], linestyle="none")
+        axis.set(title=title, xscale="log", xlabel="ratio to average pooling's")
+        ticks = [0.03, 0.1, 0.3, 1, 3] if column == "rate_ratio" else [0.2, 0.5, 1, 2]
+        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
+    axes[0].set(yticks=range(len(settings)), yticklabels=[f"{a}, {b}" for a, b in settings])
+    axes[0].invert_yaxis()
+    handles = [Line2D([], [], **{**style_of(pool), "linestyle": "none"}) for pool in pools]  # type: ignore[arg-type]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    return figure
+
+
+def range_positions(frame: pd.DataFrame) -> Figure:
+    """Each value of the MXResNet table inside the range that was searched first, both ends at ±1."""
+    names = list(dict.fromkeys(frame["hyperparameter"]))
+    pools = list(dict.fromkeys(frame["pool"]))
+    figure, axis = plt.subplots(figsize=(8.6, 3.8))
+    axis.axvspan(-1, 1, color="#eef2f7")
+    axis.axvline(0, color="#2a2428", linewidth=1.2)
+    for number, pool in enumerate(pools):
+        rows, style = frame[frame["pool"] == pool], style_of(pool)
+        y = [names.index(name) + 0.13 * (number - (len(pools) - 1) / 2) for name in rows["hyperparameter"]]
+        axis.plot(
+            rows["position"], y, marker=style["marker"], color=style["color"], linestyle="none", label=style["label"]
+        )
+        for x, at, inside in zip(rows["position"], y, rows["inside"], strict=True):
+            if not inside:
+                axis.plot(x, at, "o", color=DISAGREES, markerfacecolor="none", markersize=14, markeredgewidth=2)
+    axis.set(yticks=range(len(names)), yticklabels=[NAMES[name] for name in names], xticks=[-1, 0, 1])
+    axis.set_xticklabels(["lower end", "centre", "upper end"])
+    axis.invert_yaxis()
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def verdict_by_n(frame: pd.DataFrame) -> Figure:
+    """How many of a claim's statements hold, were n what the axis says; `frame` has `n` and one column a statement."""
+    statements = [column for column in frame.columns if column != "n"]
+    figure, axis = plt.subplots(figsize=(8.6, 2.6))
+    for y, statement in enumerate(statements):
+        holds = frame[statement].to_numpy(dtype=bool)
+        axis.fill_between(frame["n"], y - 0.3, y + 0.3, where=holds, step="post", color=SERIES[1], linewidth=0)
+        axis.fill_between(
+            frame["n"], y - 0.3, y + 0.3, where=~holds, step="post", facecolor="white", edgecolor="#aaaaaa",
+            hatch="////", linewidth=0.5,
+        )  # fmt: skip
+    axis.set(xscale="log", xlabel="runs behind each mean, n", yticks=range(len(statements)), yticklabels=statements)
+    axis.grid(False)
+    axis.invert_yaxis()
+    return figure

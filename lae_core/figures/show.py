@@ -1,0 +1,105 @@
+"""How evidence notebooks show tables and verdicts: plain HTML without pandas' index, and one sentence a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from IPython.display import HTML, Markdown
+
+from lae_core.evidence.claims import load_claims
+from lae_core.evidence.outcomes import accuracies, cpu_hours, setting
+from lae_core.evidence.text import p_text, true_minus
+from lae_core.evidence.verdicts import Verdict
+from lae_core.paper import DATA_LABELS
+from lae_core.runs.gather import missing_runs
+from lae_core.runs.records import Record
+from lae_core.training.config import RunConfig
+
+CLAIMS = Path("book") / "claims.yml"  # from the root of the project, where notebooks run
+
+
+def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: int = 3, **names: str) -> HTML:
+    """A frame as a table: the given columns, numbers to `digits` places, booleans as yes and no, data sets by name.
+
+    A column `p` holds p-values. `names` gives columns another heading: ``show(frame, p="p-value")``.
+    """
+    shown = (frame[list(columns)] if columns else frame).copy()
+    for column in shown.columns:
+        if shown[column].map(lambda value: isinstance(value, bool)).all():
+            shown[column] = shown[column].map({True: "yes", False: "no"})
+    if "data" in shown:
+        shown["data"] = shown["data"].replace(DATA_LABELS)
+    if "p" in shown:
+        shown["p"] = [p_text(value) if isinstance(value, float) else value for value in shown["p"]]
+    table = shown.rename(columns=names | {c: c.replace("_", " ") for c in shown.columns if c not in names})
+    return _table(table, "lae-table lae-figures", digits)
+
+
+def show_text(frame: pd.DataFrame) -> HTML:
+    """A frame of words as a table: its cells break into lines, where those of `show` scroll."""
+    return _table(frame, "lae-table")
+
+
+def ruling(*verdicts: Verdict) -> Markdown:
+    """Verdicts just recorded: the word, on what it rests, the evidence, the regime and the rule."""
+    return Markdown("\n\n".join(map(_ruling, verdicts)))
+
+
+def _ruling(verdict: Verdict) -> str:
+    rests = verdict.scale if verdict.n is None else f"{verdict.scale}, n = {verdict.n}"
+    held = f" {verdict.because[0].upper()}{verdict.because[1:]}." if verdict.because else ""
+    lines = [f"**{verdict.claim}: {verdict.verdict}** ({rests}).{held} {true_minus(verdict.evidence)}"]
+    lines += [f"- *Regime*: {regime}." for regime in verdict.regime]
+    return "\n".join([*lines, f"- *Rule*: {true_minus(verdict.rule)}"] if verdict.rule else lines)
+
+
+def regime_line(
+    arms: Mapping[Any, RunConfig],
+    runs: Mapping[Any, Sequence[Record]],
+    baseline: Sequence[Record],
+    *,
+    seeds: int,
+    command: str,
+) -> Markdown:
+    """How an experiment was run, in one paragraph: network, pictures, accuracy of the baseline arm, n and CPU-hours.
+
+    Where runs are not recorded yet it says how many, what they would cost, and the command.
+    """
+    known = list({record.key: record for records in runs.values() for record in records}.values())
+    text = "No run is recorded yet."
+    if baseline:
+        reached = f"The baseline arm reaches {np.mean(accuracies(baseline)):.1f} % (n = {len(baseline)})."
+        text = f"{setting(baseline)} {reached} {len(known)} runs, {cpu_hours(known):.1f} CPU-hours."
+    missing, hours = missing_runs(arms, runs, seeds)
+    if missing:
+        cost = f", about {hours:.1f} CPU-hours" if known else ""
+        text += f" **{missing} runs are not recorded yet**{cost}: `{command}`."
+    return Markdown(text)
+
+
+def in_short(verdicts: Sequence[Verdict]) -> HTML:
+    """All verdicts of a notebook, for its summary: what the paper claims and what came out; the evidence stands above."""
+    words = {claim.id: claim.claim for claim in load_claims(CLAIMS)} if CLAIMS.is_file() else {}
+    rows = [{"claim": v.claim, "what it says": words.get(v.claim, "–"), "verdict": v.verdict} for v in verdicts]
+    return show_text(pd.DataFrame(rows))
+
+
+def price(bill: pd.DataFrame) -> Markdown:
+    """What `cost.bill` found, a sentence a network: its last column has the hours and names the card."""
+    hours = str(bill.columns[-1])
+    return Markdown(
+        " ".join(
+            f"{what}: {runs:,} trainings, about {time:,.0f} {hours}."
+            for what, runs, time in zip(bill["what"], bill["runs"], bill[hours], strict=True)
+        )
+    )
+
+
+def _table(frame: pd.DataFrame, classes: str, digits: int = 3) -> HTML:
+    with pd.option_context("display.max_colwidth", None):
+        text = frame.to_html(index=False, border=0, classes=classes, float_format=lambda value: f"{value:.{digits}f}")
+    return HTML(true_minus(text))

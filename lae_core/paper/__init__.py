@@ -1,0 +1,91 @@
+"""The paper's own numbers: every table of its source as a small text file, with where it stands and what it means.
+
+>>> tables()["wrn"].n
+30
+>>> frame = tables()["wrn"].frame()
+>>> frame[(frame.pool == "avg") & (frame.data == "cifar10")]["mean"].item()
+5.26
+
+`printed/tables.yml` describes the files, `printed/searches.yml` the two hyperparameter searches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+import yaml
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+DATA_LABELS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenette": "Imagenette", "imagewoof": "Imagewoof"}
+TEXT_COLUMNS = ("pool", "squeeze_pool", "data", "hyperparameters")
+_HERE = files(__name__) / "printed"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the paper; see the head of `tables.yml` for the fields."""
+
+    name: str
+    title: str
+    kind: Literal["results", "hyperparameters"]
+    source: str
+    lines: str
+    label: str
+    printed_as: str | None
+    status: Literal["printed", "dropped", "commented"]
+    unit: str
+    note: str | None
+    better: Literal["low", "high"] | None = None
+    spread: Literal["sd", "sem"] | None = None
+    n: int | None = None
+    n_comment: int | None = None
+    test: str | None = None
+    bold_over: tuple[str, ...] | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the numbers stand, for captions."""
+        return f"{self.source}, lines {self.lines} ({self.label}; {self.printed_as or self.status})"
+
+    @property
+    def _file(self) -> Traversable:
+        return _HERE / f"{self.name}.csv"
+
+    def printed(self) -> pd.DataFrame:
+        """The entries as text, exactly as printed: their last digit tells how they were rounded."""
+        with self._file.open(encoding="utf-8") as handle:
+            return pd.read_csv(handle, dtype=str, keep_default_na=False)
+
+    def frame(self) -> pd.DataFrame:
+        """The entries as numbers; `bold` as booleans."""
+        frame = self.printed()
+        for column in frame.columns:
+            if column == "bold":
+                frame[column] = frame[column].map({"yes": True, "no": False}).astype(bool)
+            elif column == "size":
+                frame[column] = frame[column].astype(int)
+            elif column not in TEXT_COLUMNS:
+                frame[column] = frame[column].astype(float)
+        return frame
+
+
+@cache
+def tables() -> dict[str, Table]:
+    """All tables by name, results first."""
+    content: dict[str, dict[str, Any]] = yaml.safe_load((_HERE / "tables.yml").read_text(encoding="utf-8"))
+    for entry in content.values():
+        if "bold_over" in entry:
+            entry["bold_over"] = tuple(entry["bold_over"])
+    return {name: Table(name=name, **entry) for name, entry in content.items()}
+
+
+@cache
+def searches() -> dict[str, dict]:
+    """The two searches as described in the paper: ``lattice`` and ``random``."""
+    return yaml.safe_load((_HERE / "searches.yml").read_text(encoding="utf-8"))

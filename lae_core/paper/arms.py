@@ -1,0 +1,80 @@
+"""The configs that an experiment compares, by a named recipe or as the paper prints them.
+
+A chapter names its recipe: one of `training/recipes.py`, whose hyperparameters all pools share, or `paper`, the printed
+network and protocol with the printed hyperparameters of each pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lae_core.paper import protocol
+from lae_core.pooling import PoolSpec
+from lae_core.training.config import RunConfig
+from lae_core.training.recipes import recipe as named_recipe
+
+PAPER = "paper"
+
+# The printed config of a pool on a data set at a picture size, with the hyperparameters of `tuned_for` or its own.
+_PRINTED: dict[str, Callable[[str, str, int, str | None], RunConfig]] = {
+    "E1": lambda pool, data, size, tuned_for: protocol.pyramidnet(pool, data),
+    "E9": lambda pool, data, size, tuned_for: protocol.wrn(pool, data),
+    "E3": lambda pool, data, size, tuned_for: protocol.wrn(pool, data, tuned_for=tuned_for),
+    "E4": lambda pool, data, size, tuned_for: protocol.mxresnet(pool, data, size),
+    "E6": lambda pool, data, size, tuned_for: protocol.mxresnet(pool, data, size, epochs=25),
+    "E7": lambda pool, data, size, tuned_for: protocol.mxresnet(
+        _in_float64(pool), data, size, epochs=6, tuned_for=tuned_for
+    ),
+    "E8": lambda pool, data, size, tuned_for: protocol.mxresnet(pool, data, size, epochs=6, tuned_for="avg"),
+}
+
+
+def arm(
+    experiment: str,
+    pool: str,
+    data: str,
+    *,
+    recipe: str,
+    size: int | None = None,
+    tuned_for: str | None = None,
+    temperature_rate: float = 1.0,
+    squeeze: str | None = None,
+    shares: Sequence[float] = (),
+    **changes: Any,
+) -> RunConfig:
+    """The config of one arm of an experiment.
+
+    `size` is that of the pictures, by default the recipe's, and 128 px in the paper's MXResNet. `tuned_for` names the
+    pool whose printed hyperparameters are taken; a named recipe has the same for all. `temperature_rate` multiplies the
+    temperature's learning rate. `squeeze` is the pool of Squeeze-and-Excitation blocks, none without them.
+    `shares` are other input sizes to look at in the end, as shares of that of training. Further fields of the
+    config can be changed.
+
+    Example:
+        >>> arm("E7", "lae(t0=4)", "cifar10", recipe="minute", seed=3)
+    """
+    if recipe == PAPER and squeeze is not None:
+        config = protocol.squeeze_excite(pool, squeeze, data)
+    elif recipe == PAPER:
+        config = _PRINTED[experiment](pool, data, size or 128, tuned_for)
+    else:
+        config = named_recipe(recipe, pool=pool, data=data, squeeze=squeeze, **({"image_size": size} if size else {}))
+    rate = float(f"{config.temperature_lr * temperature_rate:.6g}")  # as a plan writes it: 0.22, not 0.21999…
+    sizes = [round(share * config.image_size) for share in shares]
+    return config.replace(temperature_lr=rate, input_sizes=sizes, **changes)
+
+
+def start_at(pool: str, t0: float) -> str:
+    """The same LAE pool from another initial temperature.
+
+    >>> start_at("lae(train=one)", 4)
+    'lae(t0=4, train=one)'
+    """
+    return str(PoolSpec.parse(pool).replace(t0=t0))
+
+
+def _in_float64(pool: str) -> str:
+    """LAE in double precision, as the supplement says; other pools as they are."""
+    spec = PoolSpec.parse(pool)
+    return str(spec.replace(dtype="float64")) if spec.name == "lae" else pool

@@ -1,0 +1,69 @@
+"""The arms of an experiment: configs that are compared, each run with the same seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from lae_core.runs.export import export, read_export, recorded
+from lae_core.runs.records import Config, Record, RunStore
+from lae_core.runs.sweep import sweep
+from lae_core.runs.worker import Run
+
+if TYPE_CHECKING:
+    from lae_core.training.config import RunConfig
+    from lae_core.training.frozen import FrozenConfig
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def gather(
+    arms: Mapping[Name, RunConfig] | Mapping[Name, FrozenConfig],
+    *,
+    seeds: int,
+    record: str,
+    save: str = "",
+    over: Literal["seed", "fold"] = "seed",
+    where: str | None = None,
+    partial: bool = False,
+    run: Run | None = None,
+) -> dict[Name, list[Record]]:
+    """The records of each arm for the seeds 0, 1, …, in that order; or, by `over`, for so many folds.
+
+    They are read from the file `record`; what it lacks is an error that says how to train it. With `partial` an arm may
+    lack runs, or all of them; `missing_runs` counts them, for the page to say so. Where `record` is empty they are
+    trained, by a sweep into the store `$LAE_RUNS` (else `runs/`), so that starting again resumes; `save` then names a
+    file that they are added to. `run` trains a config, by default in the training loop.
+    """
+    if seeds < 2:
+        raise ValueError(f"seeds={seeds}: give at least 2, since one run says nothing of its spread")
+    planned = {name: [config.replace(**{over: number}) for number in range(seeds)] for name, config in arms.items()}
+    everything = [config for configs in planned.values() for config in configs]
+    if record:
+        fill = f'this notebook by `lae run`, with -p record "" -p save {record}'
+        found = {r.key: r for r in recorded(everything, record, sweep=fill, partial=partial)}
+    else:
+        found = _trained(everything, where, run)
+        if save:
+            kept = read_export(save, schema=type(everything[0])) if Path(save).exists() else []
+            export([*kept, *found.values()], save, experiment=Path(save).stem)
+    return {name: [found[c.key()] for c in configs if c.key() in found] for name, configs in planned.items()}
+
+
+def missing_runs(
+    arms: Mapping[Name, RunConfig], runs: Mapping[Name, Sequence[Record]], seeds: int
+) -> tuple[int, float]:
+    """How many runs `gather` did not find, and the CPU-hours that they would take at the mean of those it found."""
+    missing = sum(seeds - count for count in {config: len(runs[name]) for name, config in arms.items()}.values())
+    spent = [record.provenance.get("cpu_seconds") or 0.0 for records in runs.values() for record in records]
+    return missing, missing * sum(spent) / max(len(spent), 1) / 3600
+
+
+def _trained(configs: Sequence[Config], where: str | None, run: Run | None) -> dict[str, Record]:
+    store = RunStore()
+    report = sweep(configs, store=store, where=where, run=run)
+    if report.failures:
+        first = report.failures[0]
+        raise RuntimeError(f"{len(report.failures)} of {len(configs)} runs failed, the first with {first.error}")
+    return {record.key: record for record in store.select(configs)}
