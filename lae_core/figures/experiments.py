@@ -69,9 +69,15 @@ def bands(axes: Axes, x: Sequence[float], runs: np.ndarray, **style: Any) -> Non
 
 
 def learning_curves(
-    panels: Mapping[str, Mapping[str, tuple[Sequence[int], np.ndarray]]], ylabel: str, until: int | None = None
+    panels: Mapping[str, Mapping[str, tuple[Sequence[int], np.ndarray]]],
+    ylabel: str,
+    until: int | None = None,
+    minutes: Mapping[str, Sequence[float]] | None = None,
 ) -> Figure:
-    """Panels of lines over epochs, one line a pool; `until` marks the end of the span that a claim is decided on."""
+    """Panels of lines over epochs, one line per pool; `until` marks the end of the span that a claim is decided on.
+
+    `minutes` are the CPU-minutes that a run has taken after each epoch, by panel, for an axis on top.
+    """
     size = (max(4.3 * len(panels), 6.4), 4.2)
     figure, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False)
     for axes, (title, curves) in zip(grid[0], panels.items(), strict=True):
@@ -83,6 +89,11 @@ def learning_curves(
             axes.set_xlim(left=left)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel=f"epoch (band: {INTERVAL})", title=title)
+        if minutes and len(minutes[title]):
+            step = -(-len(minutes[title]) // 8)  # at most eight labels
+            shown = range(step, len(minutes[title]) + 1, step)
+            top = axes.secondary_xaxis("top", xlabel="CPU-minutes of a run with average pooling")
+            top.set_xticks(list(shown), [f"{minutes[title][epoch - 1]:.1f}" for epoch in shown])
     grid[0][0].set_ylabel(ylabel)
     _legend_below(figure, grid[0][0])
     return figure
