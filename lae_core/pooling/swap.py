@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -93,7 +93,7 @@ class _PoolAfter:
     def __call__(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
         z = output.relu() if self.rectify else output
         if not self.prefix:
-            return self.pool(z)
+            return cast(Tensor, self.pool(z))
         return torch.cat([z[:, : self.prefix], self.pool(z[:, self.prefix :])], 1)
 
 
