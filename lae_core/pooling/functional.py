@@ -100,7 +100,7 @@ def _kernel(z: Tensor, t: Tensor) -> ModuleType | None:
         ordinary = type(x) is Tensor or type(x) is torch.nn.Parameter
         if not ordinary or x.is_neg() or is_functorch_wrapped_tensor(x) or is_legacy_batchedtensor(x):
             return None
-    tracing = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    tracing = torch.jit.is_tracing()
     return None if tracing or forward_ad._current_level >= 0 else kernel
 
 
