@@ -6,14 +6,18 @@ KERNEL := lae_core/pooling/_kernel.so
 # Where there is a C compiler the kernel must build; elsewhere everything works without it, slower.
 export LAE_KERNEL ?= $(if $(shell command -v $${CC:-cc}),required,off)
 
-.PHONY: help env test check book lint clean
+# The versions that the book is made with. CI also tries others: CONSTRAINTS=/dev/null TORCH='torch==2.6.*' make operator
+CONSTRAINTS ?= constraints.txt
+TORCH ?= torch
+
+.PHONY: help env test check operator book lint clean
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 10
 
 env: $(STAMP) $(if $(filter required,$(LAE_KERNEL)),$(KERNEL)) ## create .venv with everything that the tests and the book need
 $(STAMP): pyproject.toml setup.py constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --editable '.[test]' '$(TORCH)'
 	touch $@
 $(KERNEL): lae_core/pooling/kernel.c setup.py | $(STAMP)
 	$(BIN)/python setup.py --quiet build_ext --inplace --force
@@ -24,6 +28,9 @@ test: env ## unit and property tests, every notebook at smoke, the book in a bro
 
 check: env ## the long tests as well: all models, kill matrix, real data, clean install, SLURM
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+operator: env ## the tests of the operator and of the networks alone
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long" tests/pooling tests/models
 
 book: env ## execute what is stale and build _build/html/index.html; OPTIONS=--zip also packs the pages into one file
 	$(BIN)/lae book $(OPTIONS)

@@ -27,11 +27,12 @@ class _Trial(GlobalPool):
         self.now, self.spoilt = pool, False
 
     def pool(self, z: Tensor, mask: Tensor | None) -> Tensor:
-        pooled = self.now(z)
+        pooled: Tensor = self.now(z)
         if not self.spoilt:
             return pooled
         factor, shift = torch.rand(2, *pooled[:1].shape, dtype=z.dtype, device=z.device)
-        return pooled * (0.5 + factor) + z.std(2) * shift
+        spoilt: Tensor = pooled * (0.5 + factor) + z.std(2) * shift
+        return spoilt
 
 
 def check_swap(

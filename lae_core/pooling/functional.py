@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Sequence
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -83,7 +83,7 @@ def logavgexp(
         value = plain.logavgexp(z, _keepdim(t, dims, z.dim(), keepdim), mask, dims)
         return value if keepdim else value.squeeze(dims)
     if torch.compiler.is_compiling() or _len_torch_dispatch_stack():
-        return _forward_op(z, t, dims, keepdim)[0]
+        return cast(Tensor, _forward_op(z, t, dims, keepdim)[0])
     if torch.is_grad_enabled() and (z.requires_grad or t.requires_grad):
         return cast(Tensor, _Fused.apply(z, t, dims, keepdim))
     return cast(Tensor, kernel.forward(z, t, dims, keepdim)[0])
@@ -100,7 +100,8 @@ def _kernel(z: Tensor, t: Tensor) -> ModuleType | None:
         ordinary = type(x) is Tensor or type(x) is torch.nn.Parameter
         if not ordinary or x.is_neg() or is_functorch_wrapped_tensor(x) or is_legacy_batchedtensor(x):
             return None
-    return None if torch.jit.is_tracing() or forward_ad._current_level >= 0 else kernel
+    tracing = torch.jit.is_tracing()
+    return None if tracing or forward_ad._current_level >= 0 else kernel
 
 
 def _kernel_of_device(z: Tensor) -> ModuleType:
@@ -111,14 +112,14 @@ class _Fused(torch.autograd.Function):
     """One kernel forward, one backward: in eager code, where the registered operator would have twice the overhead."""
 
     @staticmethod
-    def forward(ctx, z, t, dims, keepdim):
+    def forward(ctx: Any, z: Tensor, t: Tensor, dims: tuple[int, ...], keepdim: bool) -> Any:
         value, kept = _kernel_of_device(z).forward(z, t, dims, keepdim)
         ctx.save_for_backward(z, t, kept)
         ctx.dims, ctx.keepdim = dims, keepdim
         return value
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx: Any, grad: Tensor) -> Any:
         z, t, kept = ctx.saved_tensors
         if torch.is_grad_enabled() or is_functorch_wrapped_tensor(grad) or is_legacy_batchedtensor(grad):
             # a second derivative is being prepared, or there is a batch of gradients
@@ -158,24 +159,24 @@ def _backward_op(
 
 
 @_forward_op.register_fake
-def _(z, t, dims, keepdim):
+def _(z: Tensor, t: Tensor, dims: Sequence[int], keepdim: bool) -> tuple[Tensor, Tensor]:
     shape = [1 if d in dims else size for d, size in enumerate(z.shape) if keepdim or d not in dims]
     return z.new_empty(shape), t.new_empty((3, math.prod(shape)))
 
 
 @_backward_op.register_fake
-def _(grad, z, t, kept, dims, wants_t):
+def _(grad: Tensor, z: Tensor, t: Tensor, kept: Tensor, dims: Sequence[int], wants_t: bool) -> tuple[Tensor, Tensor]:
     return torch.empty_like(z), torch.empty_like(t, memory_format=torch.contiguous_format) if wants_t else t.new_empty(
         0
     )
 
 
-def _save(ctx, inputs, output):
+def _save(ctx: Any, inputs: Any, output: Any) -> None:
     z, t, ctx.dims, _ = inputs
     ctx.save_for_backward(z, t, output[1])
 
 
-def _backward(ctx, grad, _):
+def _backward(ctx: Any, grad: Tensor, _: Any) -> Any:
     grad_z, grad_t = _backward_op(grad, *ctx.saved_tensors, ctx.dims, ctx.needs_input_grad[1])
     return grad_z, grad_t if ctx.needs_input_grad[1] else None, None, None
 

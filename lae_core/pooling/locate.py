@@ -148,14 +148,14 @@ class _Watch(TorchFunctionMode):
             for hook in hooks:
                 hook.remove()
 
-    def _enter(self, module: nn.Module, inputs: tuple) -> None:
+    def _enter(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         self.stack.append(module)
         self.entered[id(module)] += 1
         self.called.setdefault(id(module), [])
         if self.found and any(isinstance(x, Tensor) and _has_positions(x, self.found) for x in inputs):
             self.found = None  # something spatial follows, so this was not the end: a squeeze inside a block
 
-    def _leave(self, module: nn.Module, inputs: tuple, output: Any) -> None:
+    def _leave(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         if isinstance(module, GlobalPool) and inputs[0].dim() == 4:
             self._note_pool(inputs[0], output, "ours", "")
         self.stack.pop()
@@ -167,7 +167,7 @@ class _Watch(TorchFunctionMode):
             if self.found and id(module) in self.found["holders"]:
                 self.found["flatten"][id(module)] = output.dim() == 2
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         before = args[0] if args and isinstance(args[0], Tensor) else None
         result = func(*args, **kwargs)
@@ -296,7 +296,7 @@ def _has_positions(x: Tensor, found: dict[str, Any]) -> bool:
     return x.dim() == 4 and (x.shape[1] * x.shape[2] if found["last"] else x.shape[2] * x.shape[3]) > 1
 
 
-def _cut_off(args: tuple) -> int | None:
+def _cut_off(args: tuple[Any, ...]) -> int | None:
     """k for x[:, k:] of tokens (batch, tokens, channels), else None."""
     x, index = args
     if x.dim() != 3 or not isinstance(index, tuple) or len(index) != 2 or index[0] != slice(None):

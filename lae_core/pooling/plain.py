@@ -23,6 +23,7 @@ with z's number of dimensions. It is boolean, True where an element counts; or i
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -117,11 +118,11 @@ class _LogAvgExp(torch.autograd.Function):
     """LAE; and c, L and 1 / sum exp(u) for the backward pass alone."""
 
     @staticmethod
-    def forward(z, t, mask, dims):
+    def forward(z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> Any:
         return forward(z, t, mask, dims)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         z, t, mask, ctx.dims = inputs
         _, *kept = output
         ctx.mark_non_differentiable(*kept)
@@ -130,25 +131,26 @@ class _LogAvgExp(torch.autograd.Function):
         ctx.save_for_forward(z, t, mask)
 
     @staticmethod
-    def backward(ctx, grad, *_):
+    def backward(ctx: Any, grad: Any, *_: Any) -> Any:
         z, t, mask, c, log_mean, inverse = ctx.saved_tensors
         if grad is None:
             return None, None, None, None
         needs_z, needs_t, needs_weights = ctx.needs_input_grad[:3]
+        neg_grad_t: Any  # None if t needs no gradient
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # a second derivative is being prepared
             weights, neg_grad_t = differentiable_derivatives(z, t, mask, ctx.dims)
             grad_z = grad * weights
         else:
             exp_u, neg_grad_t = derivatives(z, t, mask, ctx.dims, c, log_mean, needs_t)
             grad_z = (grad * inverse) * exp_u
-        grad_z = grad_z.to(z.dtype) if needs_z else None
+        given_z = grad_z.to(z.dtype) if needs_z else None
         grad_t = gradient_to_t(grad, neg_grad_t, t.shape) if needs_t else None
         if not needs_weights:
-            return grad_z, grad_t, None, None
-        return grad_z, grad_t, (grad * derivative_by_weight(z, t, mask, ctx.dims)).sum_to_size(mask.shape), None
+            return given_z, grad_t, None, None
+        return given_z, grad_t, (grad * derivative_by_weight(z, t, mask, ctx.dims)).sum_to_size(mask.shape), None
 
     @staticmethod
-    def vmap(info, in_dims, z, t, mask, dims):
+    def vmap(info: Any, in_dims: Any, z: Tensor, t: Tensor, mask: Tensor | None, dims: tuple[int, ...]) -> Any:
         def in_front(x: Tensor, batch_dim: int | None) -> Tensor:
             return x.unsqueeze(0) if batch_dim is None else x.movedim(batch_dim, 0)
 
@@ -160,20 +162,21 @@ class _LogAvgExp(torch.autograd.Function):
 
 class _LogAvgExpForwardMode(_LogAvgExp):
     @staticmethod
-    def jvp(ctx, d_z, d_t, d_weights, *_):
+    def jvp(ctx: Any, d_z: Any, d_t: Any, d_weights: Any, *_: Any) -> Any:
         if inside_another_forward_mode():
             # torch switches forward mode off within this function, so the outer derivative would be 0
             raise RuntimeError(
                 "logavgexp: forward mode within forward mode is not supported; "
                 "expected torch.func.hessian, or jacrev around jacfwd"
             )
-        weights, neg_grad_t = differentiable_derivatives(*ctx.saved_tensors, ctx.dims)
-        along_z = 0.0 if d_z is None else (weights * d_z).sum(ctx.dims, keepdim=True)
+        z, t, mask = ctx.saved_tensors
+        weights, neg_grad_t = differentiable_derivatives(z, t, mask, ctx.dims)
+        along_z: Any = 0.0 if d_z is None else (weights * d_z).sum(ctx.dims, keepdim=True)
         along_t = 0.0 if d_t is None else neg_grad_t * d_t
-        along_weights = 0.0
+        along_weights: Any = 0.0
         if d_weights is not None:
-            along_weights = (derivative_by_weight(*ctx.saved_tensors, ctx.dims) * d_weights).sum(ctx.dims, keepdim=True)
-        return (along_z - along_t + along_weights).to(ctx.saved_tensors[0].dtype), None, None, None
+            along_weights = (derivative_by_weight(z, t, mask, ctx.dims) * d_weights).sum(ctx.dims, keepdim=True)
+        return (along_z - along_t + along_weights).to(z.dtype), None, None, None
 
 
 def inside_another_forward_mode() -> bool:

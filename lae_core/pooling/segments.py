@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -145,7 +146,9 @@ def _derivatives(
     return torch.exp(delta) / spread(n), (sum_(phi(delta)) / n).masked_fill(empty, 0.0)
 
 
-def _tools(z: Tensor, index: Tensor, segments: int) -> tuple[Callable[[Tensor], Tensor], Callable, Tensor]:
+def _tools(
+    z: Tensor, index: Tensor, segments: int
+) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor], Tensor]:
     """The sum over each segment, its inverse, which gives each entry what is its segment's, and the sizes (at least 1)."""
 
     def sum_(x: Tensor) -> Tensor:
@@ -175,11 +178,11 @@ class _SegmentLAE(torch.autograd.Function):
     """LAE; and c and L for the backward pass alone."""
 
     @staticmethod
-    def forward(z, t, index, segments):
+    def forward(z: Tensor, t: Tensor, index: Tensor, segments: int) -> Any:
         return _forward(z, t, index, segments)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         z, t, index, ctx.segments = inputs
         _, *kept = output
         ctx.mark_non_differentiable(*kept)
@@ -188,7 +191,7 @@ class _SegmentLAE(torch.autograd.Function):
         ctx.save_for_forward(z, t, index)
 
     @staticmethod
-    def backward(ctx, grad, *_):
+    def backward(ctx: Any, grad: Any, *_: Any) -> Any:
         if grad is None:
             return None, None, None, None
         z, t, index, *kept = ctx.saved_tensors
@@ -198,7 +201,7 @@ class _SegmentLAE(torch.autograd.Function):
         return grad_z, gradient_to_t(grad, neg_grad_t, t.shape), None, None
 
     @staticmethod
-    def vmap(info, in_dims, z, t, index, segments):
+    def vmap(info: Any, in_dims: Any, z: Tensor, t: Tensor, index: Tensor, segments: int) -> Any:
         if in_dims[2] is not None:
             raise ValueError("index is mapped over by vmap; expected the same segments throughout")
 
@@ -213,7 +216,7 @@ class _SegmentLAE(torch.autograd.Function):
 
 class _SegmentLAEForwardMode(_SegmentLAE):
     @staticmethod
-    def jvp(ctx, d_z, d_t, *_):
+    def jvp(ctx: Any, d_z: Any, d_t: Any, *_: Any) -> Any:
         if inside_another_forward_mode():
             raise RuntimeError(
                 "segment_logavgexp: forward mode within forward mode is not supported; "
@@ -221,6 +224,6 @@ class _SegmentLAEForwardMode(_SegmentLAE):
             )
         z, t, index = ctx.saved_tensors
         by_z, neg_grad_t = _derivatives(z, t, index, ctx.segments, None)
-        along_z = 0.0 if d_z is None else torch.zeros_like(neg_grad_t).index_add(0, index, by_z * d_z)
+        along_z: Any = 0.0 if d_z is None else torch.zeros_like(neg_grad_t).index_add(0, index, by_z * d_z)
         along_t = 0.0 if d_t is None else neg_grad_t * d_t
         return (along_z - along_t).to(z.dtype), None, None

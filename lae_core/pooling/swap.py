@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -98,7 +98,7 @@ class _PoolAfter:
         if self.window:
             return self.pool(z).expand_as(z)
         if not self.prefix:
-            return self.pool(z)
+            return cast(Tensor, self.pool(z))
         return torch.cat([z[:, : self.prefix], self.pool(z[:, self.prefix :])], 1)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from lae_core.pooling.modules import GlobalPool
 from lae_core.pooling.windows import LogAvgExpPool
 
 
-def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict]:
+def weight_decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Parameter groups for an optimiser, with weight decay on everything but the pools.
 
     Decay would pull a log-temperature to t = 1, and a mixing factor to plain averaging, whatever the data say. The pools'

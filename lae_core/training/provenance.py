@@ -68,10 +68,10 @@ def _commit_of_package() -> str | None:
     return commit(PACKAGE)
 
 
-def short_commit(directory: Path) -> str:
-    """`commit` for a page: twelve digits and the "+", or "unknown"."""
+def short_commit(directory: Path, digits: int = 12) -> str:
+    """`commit` for a page: so many digits and the "+", or "unknown"."""
     head, plus, _ = (commit(directory) or "unknown").partition("+")
-    return head[:12] + plus
+    return head[:digits] + plus
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,28 @@ def test_workflows_only_call_make_and_our_scripts(workflow):
             assert "${{" not in command
             program = command.split()[0]
             assert program == "make" or os.access(REPO / program, os.X_OK), command
+
+
+def test_ci_tries_the_lowest_and_the_newest_versions_that_the_project_promises():
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    classifiers = [line.removeprefix("Programming Language :: Python :: ") for line in project["classifiers"]]
+    lowest = project["requires-python"].removeprefix(">=")
+    assert classifiers[0] == lowest
+    jobs = yaml.safe_load((REPO / ".github" / "workflows" / "tests.yml").read_text())["jobs"]
+    first, last = jobs["versions"]["strategy"]["matrix"]["include"]
+    assert (first["python"], last["python"]) == (lowest, classifiers[-1])
+    (torch,) = project["dependencies"]
+    assert first["torch"] == torch.replace(">=", "==") + ".*" and last["torch"] == "torch"
+
+
+def test_the_book_is_published_only_after_the_tests_passed():
+    workflow = yaml.safe_load((REPO / ".github" / "workflows" / "pages.yml").read_text())
+    tests = yaml.safe_load((REPO / ".github" / "workflows" / "tests.yml").read_text())
+    assert workflow[True] == {  # YAML reads the key `on` as true
+        "workflow_run": {"workflows": [tests["name"]], "types": ["completed"], "branches": ["main"]}
+    }
+    assert "workflow_run.conclusion == 'success'" in workflow["jobs"]["build"]["if"]
+    assert workflow["jobs"]["deploy"]["needs"] == "build"
 
 
 def test_gpu_workflow_asks_for_a_gpu_by_label_and_asserts_it():

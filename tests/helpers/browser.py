@@ -32,6 +32,10 @@ FLAGS = [
 ]
 
 
+class NoBrowserError(BrowserError):
+    """There is no browser, and none can be installed."""
+
+
 def ensure_browser() -> str:
     """`find_browser`, else install Debian's chromium where we may, else say what to do."""
     found = find_browser()
@@ -39,17 +43,17 @@ def ensure_browser() -> str:
         return found
     advice = "install Chromium or Chrome and put it on the path, or name it in LAE_BROWSER"
     if not (shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0):
-        raise BrowserError(
+        raise NoBrowserError(
             f"no browser found ({', '.join(BROWSERS)}), and installing one needs apt-get and root: {advice}"
         )
     quiet = {"env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, "capture_output": True, "text": True}
     for command in (["update"], ["install", "-y", "--no-install-recommends", "chromium", "fonts-dejavu-core"]):
         done = subprocess.run(["apt-get", "-q", *command], **quiet)  # type: ignore[call-overload]
         if done.returncode:
-            raise BrowserError(f"`apt-get {' '.join(command)}` failed: {advice}\n{done.stderr[-2000:]}")
+            raise NoBrowserError(f"`apt-get {' '.join(command)}` failed: {advice}\n{done.stderr[-2000:]}")
     found = find_browser()
     if not found:
-        raise BrowserError(f"apt-get installed chromium, yet none of {', '.join(BROWSERS)} is on the path: {advice}")
+        raise NoBrowserError(f"apt-get installed chromium, yet none of {', '.join(BROWSERS)} is on the path: {advice}")
     return found
 
 

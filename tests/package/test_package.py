@@ -158,6 +158,13 @@ def test_style():
         assert done.returncode == 0, f"ruff {' '.join(command)}\n{done.stdout}"
 
 
+def test_hooks_before_a_commit_are_valid():
+    done = run(BIN / "pre-commit", "validate-config", REPO / ".pre-commit-config.yaml")
+    assert done.returncode == 0, done.stdout
+    for hook in yaml.safe_load((REPO / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]:
+        assert (BIN / hook["entry"].split()[0].rpartition("/")[2]).is_file(), hook["entry"]
+
+
 @pytest.mark.long
 def test_types():
     done = run(BIN / "mypy", "lae_core", cwd=REPO)

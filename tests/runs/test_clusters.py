@@ -69,31 +69,35 @@ def test_a_scheduler_that_is_killed_and_one_that_takes_its_place(store, tmp_path
     assert results(store) == undisturbed(8, 4)
 
 
-if slurm.available():
+needs_slurm = pytest.mark.skipif(not slurm.available(), reason="needs root and Debian's SLURM")
 
-    def test_slurm_for_real(store, tmp_path):
-        """Two jobs; one is cancelled in the middle of a run, and SLURM is asked for another."""
-        log = tmp_path / "log"
-        place = tmp_path / "slurm"
-        place.mkdir()
-        setting = f"slurm(jobs=2, memory=1GB, walltime=00:10:00, queue=main, interface=lo, logs={tmp_path / 'logs'})"
-        with slurm.running(place):
-            driver = start(store.root, setting, 10, 8, 0.5, log)
-            wait_until(lambda: len({begun.pid for begun in started(log)}) == 2, timeout=120)
-            first = slurm.jobs()
-            assert len(first) == 2
-            slurm.cancel(first[0])
-            wait_until(lambda: set(slurm.jobs()) - set(first), timeout=60)
-            ran, found, meanwhile, failed = map(int, finish(driver, 300).split())
-        assert (ran + meanwhile, found, failed) == (10, 0, 0)
-        assert results(store) == undisturbed(10, 8)
-        assert len({begun.pid for begun in started(log)}) == 3
 
-    def test_slurm_refuses(store, tmp_path):
-        place = tmp_path / "slurm"
-        place.mkdir()
-        with slurm.running(place), pytest.raises(ConnectionError, match="SLURM refuses such a job"):
-            sweep(toys(1), store=store, where="slurm(queue=nowhere, interface=lo)", run=run)
+@needs_slurm
+def test_slurm_for_real(store, tmp_path):
+    """Two jobs; one is cancelled in the middle of a run, and SLURM is asked for another."""
+    log = tmp_path / "log"
+    place = tmp_path / "slurm"
+    place.mkdir()
+    setting = f"slurm(jobs=2, memory=1GB, walltime=00:10:00, queue=main, interface=lo, logs={tmp_path / 'logs'})"
+    with slurm.running(place):
+        driver = start(store.root, setting, 10, 8, 0.5, log)
+        wait_until(lambda: len({begun.pid for begun in started(log)}) == 2, timeout=120)
+        first = slurm.jobs()
+        assert len(first) == 2
+        slurm.cancel(first[0])
+        wait_until(lambda: set(slurm.jobs()) - set(first), timeout=60)
+        ran, found, meanwhile, failed = map(int, finish(driver, 300).split())
+    assert (ran + meanwhile, found, failed) == (10, 0, 0)
+    assert results(store) == undisturbed(10, 8)
+    assert len({begun.pid for begun in started(log)}) == 3
+
+
+@needs_slurm
+def test_slurm_refuses(store, tmp_path):
+    place = tmp_path / "slurm"
+    place.mkdir()
+    with slurm.running(place), pytest.raises(ConnectionError, match="SLURM refuses such a job"):
+        sweep(toys(1), store=store, where="slurm(queue=nowhere, interface=lo)", run=run)
 
 
 @pytest.mark.parametrize("victim", ["worker", "driver", "both"])
