@@ -138,7 +138,8 @@ def bill(experiment: str) -> pd.DataFrame:
 
 def cpu_hours(configs: Iterable[RunConfig], like: Record) -> float:
     """CPU-hours of these trainings on one core, at the FLOPs per second of a recorded run."""
-    pace = Work("", "", RunConfig.from_dict(dict(like.config)), 1).flops() / like.provenance["cpu_seconds"]
+    seconds = sum(like.provenance["times"]["cpu"])
+    pace = Work("", "", RunConfig.from_dict(dict(like.config)), 1).flops() / seconds
     return sum(Work("", "", config, 1).flops() for config in configs) / pace / 3600
 
 
