@@ -147,7 +147,7 @@ def p_over_n(found: Mapping[int, Comparisons], *, marked: int | None = None) -> 
         axis.set(title=column, xscale="log", yscale="log", ylim=(8e-5, 1.3))
     for axis in axes[1]:
         axis.set_xlabel("runs behind each mean, n")
-    figure.supylabel("p (Holm), against average pooling")
+    figure.supylabel("p (Holm), against average pooling", fontsize="medium")
     # Markers alone: whether a line is solid or dotted differs from panel to panel.
     handles = [
         Line2D([], [], **{**style_of(pool), "linestyle": "none"}, markerfacecolor="white" if "t0=" in pool else None)  # type: ignore[arg-type]
