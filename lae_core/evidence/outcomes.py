@@ -191,6 +191,13 @@ def a_third_off(records: Sequence[Record]) -> dict[tuple[str, str], list[float]]
     return found
 
 
+def gap_narrowed(arms: Sequence[Sequence[Record]]) -> list[float]:
+    """By how many per cent the gap of the first arm, training to validation error, is narrower than the second's."""
+    final = [[record.result["final"] for record in arm] for arm in arms]
+    first, second = ([run["valid_error"] - run["train_error"] for run in arm] for arm in final)
+    return [100 * (1 - ours / other) for ours, other in zip(first, second, strict=True)]
+
+
 def cpu_hours(records: Iterable[Record]) -> float:
     """What these runs took of one core's time, each counted once."""
     return sum({r.key: r.provenance.get("cpu_seconds") or 0.0 for r in records}.values()) / 3600

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -240,6 +241,28 @@ def at_two_rates(*, ddof: int = 0) -> Pairs:
     }
 
 
+def unsettled(two_rates: Pairs, *, factor: float = 10.0) -> tuple[Pairs, dict[Contrast, float]]:
+    """Of `at_two_rates`, the LAE entries without context; and those whose deviation at the higher rate is `factor`
+    times that at the lower, each with the error in % at which one lone run would have had to end."""
+    pools = {key: key.first.removesuffix(" at 0.1") for key in two_rates}
+    entries = {key: two_rates[key] for key, pool in pools.items() if is_lae(pool) and "context" not in pool}
+    wide = {key: high for key, (low, high) in entries.items() if high.sd > factor * low.sd}
+    return entries, {key: lone_outlier(-high.mean, high.sd, high.n) for key, high in wide.items()}
+
+
+def context_at_the_high_rate(two_rates: Pairs) -> list[dict[str, Any]]:
+    """Of `at_two_rates`, the context temperature on each data set: its errors in % at both rates, the error of
+    guessing, and whether the higher rate comes within a tenth of that."""
+    chance = {"CIFAR-10": 90.0, "CIFAR-100": 99.0}
+    found = []
+    for key, (low, high) in two_rates.items():
+        if "context" in key.first:
+            guessing = chance[key.place]
+            row = {"place": key.place, "low": -low.mean, "high": -high.mean, "chance": guessing}
+            found.append(row | {"collapsed": -high.mean > 0.9 * guessing})
+    return found
+
+
 def is_lae(pool: str) -> bool:
     return pool == "lae" or pool.startswith("lae(")
 
@@ -247,6 +270,22 @@ def is_lae(pool: str) -> bool:
 def agreement_by_n(name: str, runs: Sequence[int], *, ddof: int = 0) -> pd.DataFrame:
     """For each n, how many entries of a table Welch's test would not set as the paper did."""
     return pd.DataFrame([{"n": n, "disagree": int((~redecide(name, n=n, ddof=ddof)["agrees"]).sum())} for n in runs])
+
+
+def many_n(largest: int) -> list[int]:
+    """Numbers of runs from 2 on, evenly spaced on a logarithmic axis."""
+    return sorted({round(10 ** (k / 30)) for k in range(10, 200) if 10 ** (k / 30) <= largest})
+
+
+def spans(words: Mapping[int, str]) -> str:
+    """A word for each n as ranges.
+
+    >>> spans({2: "open", 3: "partly", 4: "partly"})
+    'open for n = 2 to 2; partly for n = 3 to 4'
+    """
+    groups = itertools.groupby(words, key=words.__getitem__)
+    ends = [(word, list(members)) for word, members in groups]
+    return "; ".join(f"{word} for n = {members[0]} to {members[-1]}" for word, members in ends)
 
 
 def lone_failure(summary_mean: float, chance: float, n: int) -> dict[str, float]:

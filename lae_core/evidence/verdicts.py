@@ -125,7 +125,7 @@ def record(
         Verdict(
             claim=decision.claim,
             verdict=decision.word,
-            evidence=evidence or decision.evidence or f"{decision.because}.".capitalize(),
+            evidence=evidence or decision.evidence or f"{decision.because[:1].upper()}{decision.because[1:]}.",
             scale=decision.scale,
             because=decision.because,
             rule=decision.rule,

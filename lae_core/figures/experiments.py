@@ -31,7 +31,7 @@ def strip(samples: Mapping[str, Sequence[float]], xlabel: str, paper: Mapping[st
         _runs(axes, values, row, style)
     axes.set_yticks(range(len(samples)), [str(style["label"]) for style in styles])
     figure.supxlabel(f"{xlabel}; dots: runs, bar: {INTERVAL}", fontsize="medium")  # longer than the axes are wide
-    axes.invert_yaxis()
+    axes.set_ylim(len(samples) - 0.5, -0.5)
     if paper:
         top = axes.twiny()
         rows = [row for row, pool in enumerate(samples) if pool in paper]

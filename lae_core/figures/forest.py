@@ -5,7 +5,7 @@ Each function draws on new axes and returns the figure. Colours, markers and ord
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from lae_core.evidence import redecide
+from lae_core.evidence.compare import Comparisons
 from lae_core.evidence.stats import ALPHA
 from lae_core.figures.style import SERIES, style_of
 
@@ -105,15 +106,13 @@ def _filled(filled: str, hollow: str) -> list[Line2D]:
     ]
 
 
-def p_over_n(
-    name: str, pools: Sequence[str], runs: Sequence[int], *, ddof: int = 0, marked: int | None = None
-) -> Figure:
-    """For each column of a table, Holm's p of each LAE pool against average pooling, were n what the axis says.
+def p_over_n(found: Mapping[int, Comparisons], *, marked: int | None = None) -> Figure:
+    """For each setting, Holm's p of each pool against its baseline, by the number of runs that may stand behind a mean.
 
-    Solid where the pool is ahead of average pooling, dotted where it is behind.
+    Solid where the pool is ahead of the baseline, dotted where it is behind; `marked` is an n to point out.
     """
-    found = {n: redecide.decided(redecide.lae_against_average(name, n=n, ddof=ddof), margin=None) for n in runs}
     frames = pd.concat([redecide.frame(comparisons).assign(n=n) for n, comparisons in found.items()], ignore_index=True)
+    pools = list(dict.fromkeys(frames["pool"]))
     columns = list(dict.fromkeys(frames["column"]))
     figure, axes = plt.subplots(2, 2, figsize=(8.6, 6.4), sharex=True, sharey=True)
     for axis, column in zip(axes.ravel(), columns, strict=True):
@@ -136,7 +135,7 @@ def p_over_n(
         axis.set(title=column, xscale="log", yscale="log", ylim=(8e-5, 1.3))
     for axis in axes[1]:
         axis.set_xlabel("runs behind each mean, n")
-    figure.supylabel("p (Holm), against average pooling")
+    figure.supylabel("p (Holm), against average pooling", fontsize="medium")
     # Markers alone: whether a line is solid or dotted differs from panel to panel.
     handles = [
         Line2D([], [], **{**style_of(pool), "linestyle": "none"}, markerfacecolor="white" if "t0=" in pool else None)  # type: ignore[arg-type]
@@ -220,18 +219,19 @@ def range_positions(frame: pd.DataFrame) -> Figure:
     return figure
 
 
-def verdict_by_n(frame: pd.DataFrame) -> Figure:
-    """How many of a claim's statements hold, were n what the axis says; `frame` has `n` and one column a statement."""
-    statements = [column for column in frame.columns if column != "n"]
+def verdict_by_n(holds: pd.DataFrame, *, marked: int | None = None) -> Figure:
+    """Where each statement of a claim holds: one row of `holds` per n, one column per statement; `marked` is an n."""
     figure, axis = plt.subplots(figsize=(8.6, 2.6))
-    for y, statement in enumerate(statements):
-        holds = frame[statement].to_numpy(dtype=bool)
-        axis.fill_between(frame["n"], y - 0.3, y + 0.3, where=holds, step="post", color=SERIES[1], linewidth=0)
+    for y, statement in enumerate(holds.columns):
+        met = holds[statement].to_numpy(dtype=bool)
+        axis.fill_between(holds.index, y - 0.3, y + 0.3, where=met, step="post", color=SERIES[1], linewidth=0)
         axis.fill_between(
-            frame["n"], y - 0.3, y + 0.3, where=~holds, step="post", facecolor="white", edgecolor="#aaaaaa",
+            holds.index, y - 0.3, y + 0.3, where=~met, step="post", facecolor="white", edgecolor="#aaaaaa",
             hatch="////", linewidth=0.5,
         )  # fmt: skip
-    axis.set(xscale="log", xlabel="runs behind each mean, n", yticks=range(len(statements)), yticklabels=statements)
+    if marked is not None:
+        axis.axvline(marked, color="#777777", linewidth=1.2, linestyle="--")
+    axis.set(xscale="log", xlabel="runs behind each mean, n", yticks=range(holds.shape[1]), yticklabels=holds.columns)
     axis.grid(False)
     axis.invert_yaxis()
     return figure

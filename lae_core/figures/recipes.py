@@ -99,8 +99,8 @@ def error_over_time(runs: Runs, data: str, ridge: float | None = None) -> Figure
         axes.annotate(name, (minutes[-1], errors[-1]), (4, -11), textcoords="offset points", color=colour, fontsize=10)
     if ridge is not None:
         axes.axhline(100 - ridge, color="0.35", linestyle=":", linewidth=1.5)
-        axes.annotate("ridge regression on pixels", (0, 100 - ridge), (4, 4), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", color="0.35", fontsize=10)  # fmt: skip
+        axes.annotate("ridge regression on pixels", (1, 100 - ridge), (-4, 4), xycoords=("axes fraction", "data"),
+                      textcoords="offset points", ha="right", color="0.35", fontsize=10)  # fmt: skip
     axes.set(xscale="log", yscale="log", xlabel="CPU-minutes on one core", ylabel="test error (%)")
     ticks = [5, 7, 10, 15, 20, 30, 40, 60]
     axes.set_yticks(ticks, [str(t) for t in ticks])

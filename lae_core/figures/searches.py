@@ -49,7 +49,7 @@ def lattice_path(study: optuna.Study) -> Figure:
         )
         axes.plot(walked[:, 0], walked[:, other], color=SERIES[2], linestyle="-", linewidth=1.5, zorder=1)
         axes.plot(*walked[0, [0, other]], marker="s", color="none", markeredgecolor=SERIES[2], markersize=13)
-        axes.plot(*walked[-1, [0, other]], marker="*", color=SERIES[2], markeredgecolor="white", markersize=16)
+        axes.plot(*walked[-1, [0, other]], marker="*", color="none", markeredgecolor=SERIES[2], markersize=22)
         axes.set(xlabel=AXES[0], ylabel=AXES[other])
         axes.locator_params(integer=True)
     figure.colorbar(dots, ax=panels, label="mean error over the folds (%)")

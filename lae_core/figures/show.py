@@ -51,7 +51,8 @@ def ruling(*verdicts: Verdict) -> Markdown:
 
 def _ruling(verdict: Verdict) -> str:
     rests = verdict.scale if verdict.n is None else f"{verdict.scale}, n = {verdict.n}"
-    held = f" {verdict.because[0].upper()}{verdict.because[1:]}." if verdict.because else ""
+    because = f"{verdict.because[:1].upper()}{verdict.because[1:]}."
+    held = f" {because}" if verdict.because and because != verdict.evidence else ""
     lines = [f"**{verdict.claim}: {verdict.verdict}** ({rests}).{held} {true_minus(verdict.evidence)}"]
     lines += [f"- *Regime*: {regime}." for regime in verdict.regime]
     return "\n".join([*lines, f"- *Rule*: {true_minus(verdict.rule)}"] if verdict.rule else lines)

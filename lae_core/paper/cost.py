@@ -6,7 +6,7 @@ read from the paper's tables. What the paper does not print is an argument here,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,9 +14,10 @@ import pandas as pd
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from lae_core.paper import searches, tables
 from lae_core.paper.lattice import placed
+from lae_core.paper import searches, tables
 from lae_core.paper.protocol import PYRAMIDNET, WRN, mxresnet
+from lae_core.runs.records import Record
 from lae_core.training import network
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
@@ -133,6 +134,13 @@ def bill(experiment: str) -> pd.DataFrame:
     own = (work for work in everything if experiment in work.experiment.split(", "))
     frame = table(own, peak_tflops=CARD_TFLOPS, utilisation=UTILISATION)
     return frame.rename(columns={"hours": f"hours on one {CARD}"}).drop(columns=["experiment", "flops"])
+
+
+def cpu_hours(configs: Iterable[RunConfig], like: Record) -> float:
+    """CPU-hours of these trainings on one core, at the FLOPs per second of a recorded run."""
+    seconds = sum(like.provenance["times"]["cpu"])
+    pace = Work("", "", RunConfig.from_dict(dict(like.config)), 1).flops() / seconds
+    return sum(Work("", "", config, 1).flops() for config in configs) / pace / 3600
 
 
 def built(config: RunConfig) -> dict[str, int]:

@@ -81,3 +81,13 @@ def test_the_setting_names_all_that_a_reader_must_know():
     whole = Record("", runs[0].config | {"subset": None, "data": "imagewoof2-128"}, runs[0].result, {})
     assert "all training pictures" in outcomes.setting([whole])
     assert "Imagewoof" in outcomes.setting([whole]) and "unknown hardware" in outcomes.setting([whole])
+
+
+def test_by_how_much_a_gap_is_narrower():
+    def arm(*gaps):
+        runs = [record([0.3], seed=seed) for seed in range(len(gaps))]
+        for run, gap in zip(runs, gaps, strict=True):
+            run.result["final"]["train_error"] = 0.3 - gap
+        return runs
+
+    assert outcomes.gap_narrowed([arm(0.1, 0.2), arm(0.2, 0.1)]) == pytest.approx([50.0, -100.0])

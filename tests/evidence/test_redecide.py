@@ -105,3 +105,25 @@ def test_lone_failure_and_outlier_are_each_others_inverse():
     found = redecide.lone_failure(20.05, 90.0, 5)
     assert redecide.lone_outlier(20.05, found["divide by n - 1"], 5) == pytest.approx(90.0)
     assert round(found["divide by n"], 2) == pytest.approx(34.98, abs=0.006)
+
+
+def test_entries_at_two_rates_that_did_not_settle_or_collapsed():
+    """From the commented table: 10.45 ± 13.92 against 2.49 ± 0.03 for LAE on CIFAR-10, and the context temperature."""
+    two_rates = redecide.at_two_rates()
+    entries, unsettled = redecide.unsettled(two_rates)
+    assert len(entries) == 6 and not any("context" in key.first or key.first.startswith("avg") for key in entries)
+    assert {key.first: round(error, 1) for key, error in unsettled.items()} == {"lae at 0.1": 38.3}
+    assert redecide.unsettled(two_rates, factor=1000.0)[1] == {}
+    context = redecide.context_at_the_high_rate(two_rates)
+    assert [(row["place"], row["chance"], row["collapsed"]) for row in context] == [
+        ("CIFAR-10", 90.0, True),
+        ("CIFAR-100", 99.0, True),
+    ]
+    assert context[0]["low"] == 20.05
+
+
+def test_words_by_n_are_told_as_ranges():
+    assert redecide.spans({2: "open", 3: "partly", 5: "partly", 8: "open"}) == (
+        "open for n = 2 to 2; partly for n = 3 to 5; open for n = 8 to 8"
+    )
+    assert redecide.many_n(5) == [2, 3, 4, 5]

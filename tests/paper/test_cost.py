@@ -3,6 +3,7 @@
 import pytest
 
 from lae_core.paper import cost
+from lae_core.runs.records import Record
 from lae_core.training import network
 from lae_core.training.config import RunConfig
 
@@ -61,3 +62,10 @@ def test_hours_follow_from_the_card():
     assert slow["hours"].item() == 2 * fast["hours"].item()
     with pytest.raises(ValueError, match="utilisation=35"):
         cost.table(iter(work), peak_tflops=10, utilisation=35)
+
+
+def test_cpu_hours_are_those_of_a_recorded_run_by_their_flops():
+    config = RunConfig(depth=8, width=1.0, epochs=2)
+    like = Record(config.key(), config.to_dict(), {}, {"times": {"cpu": [1800.0, 1800.0]}})
+    assert cost.cpu_hours([config], like) == pytest.approx(1.0)
+    assert cost.cpu_hours([config.replace(epochs=4), config], like) == pytest.approx(3.0)

@@ -148,4 +148,4 @@ def test_every_choice_of_the_page_names_an_argument_that_exists():
         known |= {name for name, _ in PoolSpec.parse(f"mixed({argument})").arguments}
     assert named - known == set()
     wanted = {"nesterov", "archive", "precision", "valid_crop", "decay_slopes", "fill", "cutout", "a0", "bounds"}
-    assert wanted | {"lookahead_steps", "lookahead_alpha", "rates", "context"} <= named
+    assert wanted | {"lookahead_steps", "lookahead_alpha", "rates", "pools"} <= named
