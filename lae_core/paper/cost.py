@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from lae_core.paper.lattice import placed
 from lae_core.paper import searches, tables
+from lae_core.paper.lattice import placed
 from lae_core.paper.protocol import PYRAMIDNET, WRN, mxresnet
 from lae_core.runs.records import Record
 from lae_core.training import network
