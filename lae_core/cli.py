@@ -251,7 +251,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run = commands.add_parser("run", help="execute one notebook with parameters of your choice")
     run.add_argument("notebook", metavar="NOTEBOOK", help="notebooks/part/name.md, part/name, or a name that is unique")
     run.add_argument(
-        "--profile", default="cpu", metavar="P", help="smoke, cpu (default) or paper: the values to start from"
+        "--profile", default="cpu", metavar="P", help="smoke, cpu (default), gpu or paper: the values to start from"
     )
     run.add_argument(
         "-p",
@@ -274,7 +274,7 @@ def _add_params(commands: argparse._SubParsersAction) -> None:
 
 def _add_book(commands: argparse._SubParsersAction) -> None:
     book = commands.add_parser("book", help="execute what is stale and build the book")
-    book.add_argument("--profile", default="cpu", metavar="P", help="smoke, cpu (default) or paper")
+    book.add_argument("--profile", default="cpu", metavar="P", help="smoke, cpu (default), gpu or paper")
     book.add_argument("--force", action="store_true", help="execute every notebook again, whatever the cache holds")
     book.add_argument("--output", metavar="DIR", help="build under DIR (default _build; the pages are in DIR/html)")
     book.add_argument("--zip", action="store_true", help="also pack the pages into one file, to read without a network")

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lae_core.models.whiten import whiten_first_convolution
-from lae_core.training import augment, checkpoint, data, evaluate, network, optim
+from lae_core.training import augment, checkpoint, data, deadline, evaluate, network, optim
 from lae_core.training.config import RECIPE, RunConfig
 from lae_core.training.evaluate import finite
 from lae_core.training.provenance import provenance
@@ -35,7 +35,8 @@ def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Prog
 
     With `checkpoint_dir` the run writes a checkpoint after each epoch and, in one process, every two minutes within
     one. It goes on from a checkpoint that it finds there; the record is the same, bit for bit, however often it was
-    interrupted. `progress(done, epochs, row)` is called after each epoch.
+    interrupted. `progress(done, epochs, row)` is called after each epoch. Past the time limit (`deadline.py`) a run that
+    keeps checkpoints writes one and raises `TimeUp`.
 
     The record: `config`, `key`, `status` ("finished", or "diverged" where a loss was not finite), `epochs` (one row
     each: losses, errors as shares, learning rate, gradient norms, temperatures, the spread over positions that the
@@ -129,11 +130,14 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
 
         def keep_part(part: _Part, start: float = start, cpu: float = cpu) -> None:
             nonlocal saved
-            if folder is None or time.perf_counter() - saved < CHECKPOINT_SECONDS:
+            late = deadline.passed()
+            if folder is None or not late and time.perf_counter() - saved < CHECKPOINT_SECONDS:
                 return
             state.part, state.part_seconds = vars(part), (time.perf_counter() - start, time.process_time() - cpu)
             _keep(folder, session, state)
             saved = time.perf_counter()
+            if late:
+                raise deadline.TimeUp(f"epoch {state.epoch + 1} of {config.epochs}, step {part.step}")
 
         part = None if state.part is None else _Part(**state.part)
         row = session.epoch(state.epoch, part, keep_part if config.processes == 1 else None)
@@ -154,6 +158,8 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
             state.status = "finished"
         if folder is not None and fabric.is_global_zero:
             _keep(folder, session, state)
+        if folder is not None and state.status == "running" and deadline.passed():
+            raise deadline.TimeUp(f"epoch {state.epoch} of {config.epochs} done")
         if progress is not None and fabric.is_global_zero:
             progress(state.epoch, config.epochs, row)
 
