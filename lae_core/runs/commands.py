@@ -66,7 +66,7 @@ def _changes(texts: list[str]) -> dict[str, Any]:
 
 
 def _check_where(place: Where) -> None:
-    for name in {"workers", "jobs", "cores", "gpus"} & set(place.options):
+    for name in {"workers", "per_gpu", "jobs", "cores", "gpus"} & set(place.options):
         place.number(name, 1)
     if place.kind == "file" and not Path(place.target).is_file():
         raise ValueError(f"where={place.target!r}: there is no such scheduler file")

@@ -13,12 +13,15 @@ from typing import Any
 
 import torch
 
+from lae_core.training import execution
+
 PACKAGES = ("torch", "torchvision", "numpy", "lightning-fabric", "pytorch_optimizer")
 
 
 def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
     """Commit, versions, machine, device and the time (UTC) as JSON can hold them."""
     device = torch.device(device)
+    chosen = list(execution.settings(device))
     return {
         "commit": commit(),
         "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
@@ -28,6 +31,7 @@ def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        **({"execution": chosen} if chosen else {}),
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 
