@@ -298,7 +298,9 @@ def _add_book(commands: argparse._SubParsersAction) -> None:
     book.add_argument("--profile", default="cpu", metavar="P", help="smoke, cpu (default), gpu or paper")
     book.add_argument("--force", action="store_true", help="execute every notebook again, whatever the cache holds")
     book.add_argument("--output", metavar="DIR", help="build under DIR (default _build; the pages are in DIR/html)")
-    book.add_argument("--plan", action="store_true", help="only list what would be trained, its GPU-hours, data and disk")
+    book.add_argument(
+        "--plan", action="store_true", help="only list what would be trained, its GPU-hours, data and disk"
+    )
     _add_minutes(book)
     book.add_argument("--zip", action="store_true", help="also pack the pages into one file, to read without a network")
     book.set_defaults(run=lambda args: _book_commands().book(args), extra="book")

@@ -79,7 +79,9 @@ def _run(cpu: list[Job], gpu: list[Job], finished: Callable[[str, Future], None]
                 while jobs and sum(used == lane for _, used in running.values()) < size:
                     name, arguments = jobs.pop(0)
                     running[pool.submit(_execute_one, *arguments)] = name, lane
-            done, _ = wait(running, return_when=FIRST_COMPLETED) if running else (set(), None)
+            if not running:
+                break
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 name, _ = running.pop(future)
                 finished(name, future)

@@ -113,8 +113,8 @@ def data_sets(profile: str) -> list[str]:
     from lae_core.book import plan
     from lae_core.runs.files import UsageError
 
-    root = project_root()
     try:
+        root = project_root()
         _check_profile(root, profile)
     except NotebookError as error:
         raise UsageError(f"--for: {error}") from None

@@ -26,7 +26,7 @@ from lae_core.training.datasets import DATASETS
 
 # Bytes of a picture that is kept as ImageNet has it, uncompressed: 500×375 px is a usual size there. An estimate.
 FULL_SIZE = 3 * 500 * 375
-COPIES = 5  # of the weights in a checkpoint at most: themselves, and Ranger's moments, slow weights and gradients' room
+COPIES = 4  # of the weights in a checkpoint at most: themselves, and Ranger's two moments and slow weights
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,8 @@ def hours(configs: Iterable[Config]) -> float:
 def gigabytes(name: str) -> float:
     """Of a prepared data set: those with one size of picture are known, the others estimated."""
     spec = DATASETS[name]
-    side = {"imagenette2-96": 96, "imagewoof2-128": 128}.get(name) or (32 if spec.pixels else None)
-    small = name.rpartition("-")[2]
-    if side is None and small.isdecimal():
-        side = int(small)
-    picture = FULL_SIZE if side is None else 3 * side * side * (1 if spec.pixels else 4 / 3)
+    side = name.rpartition("-")[2]  # the shorter one, of pictures that mostly are 4:3
+    picture = 3 * 32 * 32 if spec.pixels else 4 * int(side) ** 2 if side.isdecimal() else FULL_SIZE
     return sum(spec.sizes.values()) * picture / 1e9
 
 
@@ -122,7 +119,7 @@ def report(planned: Plan, store: Path, workers: int = 1) -> str:
     lines.append(f"  {'together':<34}{total:>6}{len(planned.recorded):>10}{len(left):>8}{hours(left):>16.2f}")
     share = f"{100 * cost.MODERN_UTILISATION:.0f} %"
     lines += [
-        "  A run that an earlier notebook makes is not counted again.",
+        "  A run that an earlier notebook makes is not counted again. Searches are not planned: their runs follow each other.",
         f"  Hours are counted from FLOPs, for one {cost.MODERN} that reaches {share} of its peak, which is an assumption.",
         *_disk(planned, left, workers),
         "nothing was started",
@@ -144,7 +141,10 @@ def _disk(planned: Plan, left: Sequence[Config], workers: int) -> list[str]:
     while not there.exists():
         there = there.absolute().parent
     free = shutil.disk_usage(there).free / 1e9
-    return [*lines, f"  disk: about {needed:.1f} GB for missing data and checkpoints, {free:.0f} GB free at {os.fspath(there)}"]
+    return [
+        *lines,
+        f"  disk: about {needed:.1f} GB for missing data and checkpoints, {free:.0f} GB free at {os.fspath(there)}",
+    ]
 
 
 def _parameters(config: RunConfig) -> int:

@@ -81,7 +81,9 @@ def hardware(record: Record) -> str:
     origin = record.provenance
     device = str(origin.get("device", "unknown"))
     settings = ", ".join(origin.get("execution", []))
-    return (f"{device}, {origin.get('cpu', 'unknown')}" if device == "cpu" else device) + (f" ({settings})" if settings else "")
+    return (f"{device}, {origin.get('cpu', 'unknown')}" if device == "cpu" else device) + (
+        f" ({settings})" if settings else ""
+    )
 
 
 def comparison(config: dict[str, Any]) -> str:
@@ -103,7 +105,9 @@ def problems(found: Sequence[Found], others: Sequence[Found] = ()) -> list[str]:
         known = machines.setdefault(name, item)
         here, there = hardware(item.record), hardware(known.record)
         if here != there:
-            wrong.append(f"{item.where}: made on {here}, but {known.where}, which it would be compared with, on {there}")
+            wrong.append(
+                f"{item.where}: made on {here}, but {known.where}, which it would be compared with, on {there}"
+            )
     return wrong
 
 

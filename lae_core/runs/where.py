@@ -117,7 +117,9 @@ def local_workers(where: Where, gpus: int) -> int:
     if "workers" in where.options:
         raise ValueError("where: workers and per_gpu are given; expected one of them")
     if not gpus:
-        raise ValueError(f"where: per_gpu={where.options['per_gpu']} is invalid: torch sees no GPU here; expected workers")
+        raise ValueError(
+            f"where: per_gpu={where.options['per_gpu']} is invalid: torch sees no GPU here; expected workers"
+        )
     return gpus * where.number("per_gpu", 1)
 
 

@@ -286,7 +286,9 @@ class Session:
             size = config.early_size if config.early_size and progress < config.early_share else config.image_size
             for i in range(0, share, config.micro_batch or share):
                 piece = slice(i, i + (config.micro_batch or share))
-                loss, wrong = self._accumulate(rows[piece], uniforms[piece], labels[send(rows[piece], self.device)], size)
+                loss, wrong = self._accumulate(
+                    rows[piece], uniforms[piece], labels[send(rows[piece], self.device)], size
+                )
                 totals[0] += loss
                 totals[1] += wrong
             norm = self._gradient_norm()

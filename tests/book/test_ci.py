@@ -50,11 +50,17 @@ def test_gpu_is_the_default_of_the_workflow_and_of_its_script():
     assert inputs["profile"]["default"] == "gpu" and "gpu" in inputs["profile"]["options"]
     script = (REPO / "ci" / "gpu.sh").read_text()
     assert "profile=${words[0]:-gpu}" in script
-    order = [script.index(part) for part in ("lae book --profile", "require_cuda.py", "tests/pooling/test_cuda.py", "lae data --for")]
+    order = [
+        script.index(part)
+        for part in ("lae book --profile", "require_cuda.py", "tests/pooling/test_cuda.py", "lae data --for")
+    ]
     assert order == sorted(order), "the plan needs no GPU, and nothing rests on kernels that were not tested"
 
 
-@pytest.mark.parametrize(("words", "said"), [(["--plam"], "--plam is invalid; expected --plan or --minutes M"), (["--minutes"], "needs a number")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--plam"], "--plam is invalid; expected --plan or --minutes M"), (["--minutes"], "needs a number")],
+)
 def test_gpu_script_refuses_what_it_does_not_know(words, said):
     done = subprocess.run([str(REPO / "ci" / "gpu.sh"), *words], capture_output=True, text=True)
     assert done.returncode != 0 and said in done.stderr

@@ -54,7 +54,9 @@ def test_every_experiment_with_arms_is_in_the_profile():
     with_arms = {
         notebook.name.removeprefix("experiments/")
         for notebook in all_notebooks(REPO)
-        if notebook.name.startswith("experiments/") and "tags: [arms" in notebook.text and "recipe: str" in notebook.text
+        if notebook.name.startswith("experiments/")
+        and "tags: [arms" in notebook.text
+        and "recipe: str" in notebook.text
         or notebook.name == "experiments/input_size"
     }
     assert set(chapters()) == with_arms == set(CHAPTERS)
@@ -127,7 +129,11 @@ def test_the_plan_counts_what_is_recorded_and_starts_nothing(tmp_path, monkeypat
     planned = Plan("gpu", gpu().chapters, frozenset(key for key in gpu().runs if key in store))
     assert len(planned.left) == len(gpu().runs) - 1
     text = report(planned, store.root)
-    assert "nothing was started" in text and "data set imagewoof-full: about" in text and "missing: lae data cifar10" in text
+    assert (
+        "nothing was started" in text
+        and "data set imagewoof-full: about" in text
+        and "missing: lae data cifar10" in text
+    )
     together = next(line for line in text.splitlines() if "together" in line).split()
     assert [int(number) for number in together[1:4]] == [len(gpu().runs), 1, len(gpu().runs) - 1]
     assert float(together[4]) == pytest.approx(hours(planned.left), abs=0.01)

@@ -51,7 +51,12 @@ class FakeGPU(TorchDispatchMode):
             if wanted == "cpu":
                 with unset_fake_temporarily():
                     return torch.ones(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype)
-        if name == "copy_" and _on_gpu(args[0]) != _on_gpu(args[1]) and args[1].ndim and not (len(args) > 2 and args[2]):
+        if (
+            name == "copy_"
+            and _on_gpu(args[0]) != _on_gpu(args[1])
+            and args[1].ndim
+            and not (len(args) > 2 and args[2])
+        ):
             self._note("blocking copy_")
         if name in LENGTH_FROM_VALUES and any(map(_on_gpu, leaves)):
             self._note(name)
@@ -64,7 +69,9 @@ class FakeGPU(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _note(self, what: str) -> None:
-        ours = [frame for frame in traceback.extract_stack() if "/lae_core/" in frame.filename or "optim" in frame.filename]
+        ours = [
+            frame for frame in traceback.extract_stack() if "/lae_core/" in frame.filename or "optim" in frame.filename
+        ]
         self.waits.append(f"{what} at {ours[-1].filename}:{ours[-1].lineno}" if ours else what)
 
 
