@@ -42,8 +42,11 @@ def settings(device: torch.device | str) -> tuple[str, ...]:
 
 @contextmanager
 def switched(device: torch.device | str) -> Iterator[None]:
-    """Torch's switches for the settings of a device, put back afterwards. Without a setting they are off."""
+    """Torch's switches for the settings of a GPU, put back afterwards. Without a setting they are off."""
     chosen = settings(device)
+    if torch.device(device).type != "cuda":
+        yield
+        return
     before = (
         torch.backends.cuda.matmul.allow_tf32,
         torch.backends.cudnn.allow_tf32,
