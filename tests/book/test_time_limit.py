@@ -21,7 +21,8 @@ def test_after_the_limit_no_notebook_starts(project, monkeypatch):
 def test_the_exit_code_tells_a_time_limit_from_a_failure(project, monkeypatch, capsys):
     project.notebook("part/one", "x: int = 1")
 
-    def fails(*_args, **_more):
+    def fails(_notebook, _values, _output, progress):
+        progress.close()
         raise CellError("TimeUp: 3 of 5 runs are left; start again to resume")
 
     monkeypatch.setattr("lae_core.book.execute.execute", fails)

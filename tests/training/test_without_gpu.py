@@ -33,15 +33,14 @@ SMALLER = {
 def planned() -> list[RunConfig]:
     """Of the runs of both profiles one of each kind. Each network is there once at full size, then small for further pools."""
     found: dict[tuple, RunConfig] = {}
-    networks: set[tuple] = set()
     for config in (run for profile in ("gpu", "paper") for run in plan(REPO, profile).runs.values()):
-        pool = re.sub(r"t0=[^,)]*(, )?", "", config.pool)
         network = (config.network, config.squeeze is not None, config.last_activation, config.tail, config.image_size)
-        kind = (*network, pool, config.squeeze, DATASETS[config.data].classes, config.augment, config.optimiser)
-        if kind not in found:
-            found[kind] = config if network not in networks else config.replace(**SMALLER[config.network])
-            networks.add(network)
-    return list(found.values())
+        pool = (config.network, re.sub(r"t0=[^,)]*(, )?", "", config.pool), config.squeeze)
+        if network not in found:
+            found[network] = found[pool] = config
+        elif pool not in found:
+            found[pool] = config.replace(**SMALLER[config.network])
+    return list(dict.fromkeys(found.values()))
 
 
 def pictures(config: RunConfig, number: int) -> Pictures:
