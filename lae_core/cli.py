@@ -243,15 +243,35 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
     )
     sweep.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a field of all runs")
     sweep.add_argument("--export", metavar="FILE", help="then write the plan's records to one text file")
+    _add_minutes(sweep)
     sweep.add_argument("--dry-run", action="store_true", help="only list what would run")
     sweep.set_defaults(run=_sweep, extra="scale")
+
+
+def _minutes(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected a number of minutes above 0")
+    return value
+
+
+def _add_minutes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--minutes",
+        type=_minutes,
+        metavar="M",
+        help="stop training well before M minutes have passed, with checkpoints (exit code 3); started again it resumes",
+    )
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
     run = commands.add_parser("run", help="execute one notebook with parameters of your choice")
     run.add_argument("notebook", metavar="NOTEBOOK", help="notebooks/part/name.md, part/name, or a name that is unique")
     run.add_argument(
-        "--profile", default="cpu", metavar="P", help="smoke, cpu (default) or paper: the values to start from"
+        "--profile", default="cpu", metavar="P", help="smoke, cpu (default), gpu or paper: the values to start from"
     )
     run.add_argument(
         "-p",
@@ -262,6 +282,7 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         metavar="NAME VALUE",
         help="set one parameter (repeat for more); `lae params NOTEBOOK` lists them",
     )
+    _add_minutes(run)
     run.add_argument("--output", metavar="F", help="executed notebook to write (default _build/runs/part/name.ipynb)")
     run.set_defaults(run=lambda args: _book_commands().run(args), extra="book")
 
@@ -274,9 +295,13 @@ def _add_params(commands: argparse._SubParsersAction) -> None:
 
 def _add_book(commands: argparse._SubParsersAction) -> None:
     book = commands.add_parser("book", help="execute what is stale and build the book")
-    book.add_argument("--profile", default="cpu", metavar="P", help="smoke, cpu (default) or paper")
+    book.add_argument("--profile", default="cpu", metavar="P", help="smoke, cpu (default), gpu or paper")
     book.add_argument("--force", action="store_true", help="execute every notebook again, whatever the cache holds")
     book.add_argument("--output", metavar="DIR", help="build under DIR (default _build; the pages are in DIR/html)")
+    book.add_argument(
+        "--plan", action="store_true", help="only list what would be trained, its GPU-hours, data and disk"
+    )
+    _add_minutes(book)
     book.add_argument("--zip", action="store_true", help="also pack the pages into one file, to read without a network")
     book.set_defaults(run=lambda args: _book_commands().book(args), extra="book")
 
@@ -301,7 +326,17 @@ def _book_commands() -> ModuleType:
 def _data(args: argparse.Namespace) -> int:
     from lae_core.training import fetch
 
-    return fetch.main(args.names, args.folder, args.again)
+    names = args.names
+    if args.profile is not None:
+        from lae_core.runs.files import UsageError
+
+        if names:
+            raise UsageError(f"--for = {args.profile!r} is invalid beside NAME = {names[0]!r}; expected one of the two")
+        names = _book_commands().data_sets(args.profile)
+        if not names:
+            print(f"the profile {args.profile} trains on no data set that has to be fetched")
+            return 0
+    return fetch.main(names, args.folder, args.again)
 
 
 def _add_data(commands: argparse._SubParsersAction) -> None:
@@ -311,9 +346,30 @@ def _add_data(commands: argparse._SubParsersAction) -> None:
         description="Fetch data sets into $LAE_DATA (else data/), verified by hash. Nothing else ever downloads one.",
     )
     data.add_argument("names", nargs="*", metavar="NAME", help="cifar10, cifar100, imagewoof-full, …; none lists all")
+    data.add_argument("--for", dest="profile", metavar="P", help="exactly what the notebooks train on at this profile")
     data.add_argument("--from", dest="folder", metavar="FOLDER", help="look in this folder first for a copy by hand")
     data.add_argument("--again", action="store_true", help="fetch again what is there already")
     data.set_defaults(run=_data, extra="models")
+
+
+def _records(args: argparse.Namespace) -> int:
+    from lae_core.runs import incoming
+
+    return incoming.main(args)
+
+
+def _add_records(commands: argparse._SubParsersAction) -> None:
+    records = commands.add_parser("records", help="check records that came from elsewhere, and take them in")
+    kinds = records.add_subparsers(dest="kind", required=True, metavar="KIND")
+    add = kinds.add_parser(
+        "add",
+        help="merge checked records into a file of book/results",
+        description="Check records (keys computed anew, checksums, no run with two results, one kind of hardware per "
+        "comparison) and merge them into one file. If anything is wrong, nothing is written.",
+    )
+    add.add_argument("files", nargs="+", metavar="FILE", help="an export, a record.json, or a directory of such")
+    add.add_argument("--into", default="book/results/gpu.jsonl", metavar="FILE", help="default book/results/gpu.jsonl")
+    add.set_defaults(run=_records, extra="models")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -326,6 +382,7 @@ def parser() -> argparse.ArgumentParser:
         _add_doctor,
         _add_data,
         _add_sweep,
+        _add_records,
         _add_bench,
     ):
         add(commands)

@@ -19,6 +19,7 @@ from lae_core.book.cache import Cache
 from lae_core.book.execute import CellError, Executed, uses_gpu
 from lae_core.book.notebooks import Notebook
 from lae_core.book.progress import Live
+from lae_core.training import deadline
 
 
 def execute_all(
@@ -48,6 +49,10 @@ def execute_all(
     jobs = [(nb.name, (root, nb.name, values[nb.name], force)) for nb in stale]
     on_gpu = {nb.name for nb in stale if uses_gpu(values[nb.name])}
     _run([job for job in jobs if job[0] not in on_gpu], [job for job in jobs if job[0] in on_gpu], finished)
+    late = [nb.name for nb in stale if found.get(nb.name) is None]
+    if late and deadline.passed():
+        left = f"{len(late)} of {len(stale)} notebooks are left: {', '.join(late)}"
+        raise CellError("\n\n".join([*failures, f"the time limit has passed. {left}. Start again to resume"]))
     if failures:
         raise CellError("\n\n".join([*failures, f"{len(failures)} of {len(stale)} executed notebooks failed"]))
     return {notebook.name: done for notebook in notebooks if (done := found[notebook.name])}
@@ -69,9 +74,13 @@ def _run(cpu: list[Job], gpu: list[Job], finished: Callable[[str, Future], None]
     try:
         while running or any(jobs for _, _, jobs in lanes):
             for lane, (pool, size, jobs) in enumerate(lanes):
+                if deadline.passed():
+                    jobs.clear()
                 while jobs and sum(used == lane for _, used in running.values()) < size:
                     name, arguments = jobs.pop(0)
                     running[pool.submit(_execute_one, *arguments)] = name, lane
+            if not running:
+                break
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 name, _ = running.pop(future)

@@ -43,7 +43,8 @@ What the paper claims, in our words, and what became of each claim here.
 Notebooks write the verdicts when they run. This page is made from their files, and nobody edits it.
 
 A verdict rests on one of these: *symbolic* (algebra), *printed* (the paper's own tables, decided again),
-*cpu* (our runs, smaller than the paper's), *paper* (the printed protocol in every field, and as many runs). Which of them
+*cpu* (our runs, smaller than the paper's), *gpu* (the printed networks, in fewer epochs or runs), *paper* (the printed
+protocol in every field, and as many runs). Which of them
 is read off the configs of the runs. A verdict on training states its regime: the accuracy of average pooling in these
 runs, beside ridge regression on raw pixels. A claim about training stays open at the paper's scale until it has been
 run there. The command that would do so stands beside it.

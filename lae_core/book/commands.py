@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lae_core.book.notebooks import BookError, Notebook, NotebookError, find_notebook, profiles, project_root
 from lae_core.book.outputs import check_output
+from lae_core.training import deadline
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -25,6 +26,8 @@ def _one_message(command: Command) -> Command:
             return command(args)
         except BookError as error:
             print(f"lae {command.__name__}: {error}", file=sys.stderr)
+            if deadline.passed():
+                return deadline.EXIT_CODE
             return 2 if isinstance(error, NotebookError) else 1
 
     return told
@@ -41,6 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from lae_core.book.execute import execute
     from lae_core.book.progress import Live
 
+    deadline.set_minutes(args.minutes)
     done = execute(notebook, values, output, Live(notebook.name))
     print(f"executed in {done.metadata['seconds']:.1f} s: {os.path.relpath(done.notebook)}")
     return 0
@@ -74,6 +78,9 @@ def book(args: argparse.Namespace) -> int:
     """`lae book`."""
     start = time.perf_counter()
     root = project_root()
+    if args.plan:
+        return _show_plan(root, args.profile)
+    deadline.set_minutes(args.minutes)
     from lae_core.book.build import build
     from lae_core.book.bundle import bundle
 
@@ -83,3 +90,32 @@ def book(args: argparse.Namespace) -> int:
     if args.zip:
         print(f"all of it in one file: {os.path.relpath(bundle(index.parent))}")
     return 0
+
+
+def _show_plan(root: Path, profile: str) -> int:
+    from lae_core.book import plan
+    from lae_core.runs.records import RunStore
+
+    _check_profile(root, profile)
+    place = Path(os.environ.get("LAE_RUNS", "runs"))
+    store = RunStore(place) if (place / "store.json").is_file() else None  # opening one would create it
+    print(plan.report(plan.plan(root, profile, store), place))
+    return 0
+
+
+def _check_profile(root: Path, profile: str) -> None:
+    if profile not in profiles(root):
+        raise NotebookError(f"unknown profile {profile!r}: choose from {', '.join(profiles(root))}")
+
+
+def data_sets(profile: str) -> list[str]:
+    """The data sets that the notebooks train on at a profile, for `lae data --for`."""
+    from lae_core.book import plan
+    from lae_core.runs.files import UsageError
+
+    try:
+        root = project_root()
+        _check_profile(root, profile)
+    except NotebookError as error:
+        raise UsageError(f"--for: {error}") from None
+    return plan.plan(root, profile).data_sets

@@ -68,7 +68,7 @@ def _pins() -> dict[str, str]:
 def _devices() -> Iterator[Line]:
     yield OK, "CPU", f"{cpu()}, {os.cpu_count()} cores, {torch.get_num_threads()} torch threads"
     if not torch.cuda.is_available():
-        yield NOTE, "GPU", "none that torch can use: `smoke` and `cpu` need none, `paper` does"
+        yield NOTE, "GPU", "none that torch can use: `smoke` and `cpu` need none, `gpu` and `paper` do"
     yield OK, "training on this CPU", _fast_precision()
     devices = ["cpu", *(f"cuda:{index}" for index in range(torch.cuda.device_count()))]
     yield _kernel()

@@ -27,7 +27,7 @@ from lae_core.book.ranges import Rule, read_rule, split_list
 if TYPE_CHECKING:  # `lae doctor` finds the checkout with this module where torch alone is installed
     from nbformat import NotebookNode
 
-PROFILES = ("smoke", "cpu", "paper")
+PROFILES = ("smoke", "cpu", "gpu", "paper")
 TYPES = ("int", "float", "str", "bool", "list[int]", "list[float]", "list[str]")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
@@ -244,7 +244,7 @@ def _parse_parameters(source: str, shown: str) -> list[Parameter]:
 
 
 def profiles(root: Path) -> list[str]:
-    """The three standing profiles and any further directory in `ci/profiles/`."""
+    """The standing profiles and any further directory in `ci/profiles/`."""
     directory = root / "ci" / "profiles"
     extra = sorted(entry.name for entry in directory.iterdir() if entry.is_dir()) if directory.is_dir() else []
     return [*PROFILES, *(name for name in extra if name not in PROFILES)]

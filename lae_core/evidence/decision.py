@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lae_core.evidence.compare import Comparisons, tally
 from lae_core.evidence.gate import Kind, Regime, family, regime
-from lae_core.evidence.scale import scale_of
+from lae_core.evidence.scale import SCALES, scale_of
 from lae_core.runs.records import Record
 
 VERDICTS: tuple[str, ...] = (
@@ -93,7 +93,7 @@ class Rule:
     def _from_parts(self, parts: Sequence[Decision]) -> Decision:
         """A claim of several parts rests on what they rest on."""
         regimes = tuple(dict.fromkeys(r for part in parts for r in part.regimes))
-        scale = "paper" if {part.scale for part in parts} == {"paper"} else "cpu"
+        scale = min((part.scale for part in parts), key=SCALES.index)
         n = min((part.n for part in parts if part.n), default=None)
         because = "; ".join(dict.fromkeys(part.because for part in parts if part.because))
         return Decision(self.claim, self.word(*parts), self.text, scale, n, regimes, because)

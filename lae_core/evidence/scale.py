@@ -3,7 +3,8 @@
 =========  ==========================================================================
 symbolic   computer algebra
 printed    the paper's own tables, decided again
-cpu        our runs, smaller than the paper's in some field of their config or in n
+cpu        our runs, with other networks, data or hyperparameters than the paper's
+gpu        the printed protocol in fewer epochs, fewer runs or bf16, and the same in all else
 paper      runs that agree with the printed protocol in every field, as many as there
 =========  ==========================================================================
 """
@@ -19,7 +20,7 @@ from lae_core.paper import protocol, tables
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 
-SCALES: tuple[str, ...] = ("symbolic", "printed", "cpu", "paper")
+SCALES: tuple[str, ...] = ("symbolic", "printed", "cpu", "gpu", "paper")  # of those with runs, the weakest first
 
 # Fields that may differ from the printed protocol: which repeat it is, where it ran, what else was measured at the end.
 FREE = ("seed", "fold", "device", "input_sizes", "swaps", "eval_every")
@@ -81,22 +82,31 @@ PROTOCOLS: dict[str, Printed] = {
 }
 
 
-def is_printed(config: RunConfig, experiment: str) -> bool:
-    """Whether a config agrees with the printed protocol of an experiment in every field that is not free."""
+def is_printed(config: RunConfig, experiment: str, *, shortened: bool = False) -> bool:
+    """Whether a config agrees with the printed protocol of an experiment in every field that is not free.
+
+    `shortened`: fewer epochs will do, and bf16 in place of the printed precision.
+    """
     printed = PROTOCOLS[experiment]
     if (config.fold is None) == (printed.over == "fold"):
         return False
     free = {name: getattr(config, name) for name in FREE}
     try:
-        return any(candidate.replace(**free) == config for candidate in printed.candidates(config))
+        for candidate in printed.candidates(config):
+            less = {}
+            if shortened and config.precision in (candidate.precision, "bf16"):
+                less = {"epochs": min(config.epochs, candidate.epochs), "precision": config.precision}
+            if candidate.replace(**free, **less) == config:
+                return True
+        return False
     except ValueError:  # the paper prints nothing for such a pool, data set or size
         return False
 
 
 def scale_of(records: Sequence[Record], experiment: str) -> str:
-    """*paper* where every run is of the printed protocol and every arm has its n, else *cpu*.
+    """*paper* where every run is of the printed protocol and every arm has its n, *gpu* where it is shortened.
 
-    An experiment without a name is not in the paper.
+    Anything else is *cpu*. An experiment without a name is not in the paper.
     """
     if not experiment:
         return "cpu"
@@ -105,4 +115,6 @@ def scale_of(records: Sequence[Record], experiment: str) -> str:
     arms = Counter(config.replace(seed=0, fold=None, device="auto") for config in configs)
     repeats = Counter((config.replace(seed=0, fold=None, device="auto"), getattr(config, over)) for config in configs)
     enough = bool(arms) and all(n >= PROTOCOLS[experiment].n for n in arms.values()) and max(repeats.values()) == 1
-    return "paper" if enough and all(is_printed(config, experiment) for config in configs) else "cpu"
+    if enough and all(is_printed(config, experiment) for config in configs):
+        return "paper"
+    return "gpu" if configs and all(is_printed(c, experiment, shortened=True) for c in configs) else "cpu"

@@ -90,7 +90,7 @@ class Verdict:
     def by_runs(self) -> bool:
         """Whether runs of networks that work decided the claim, one way or the other."""
         decided = self.verdict in ("reproduced", "partly", "contradicted")
-        return decided and self.scale in ("cpu", "paper") and bool(self.regime)
+        return decided and self.scale not in WITHOUT_RUNS and bool(self.regime)
 
     def to_json(self) -> str:
         """The file's text: sorted, indented, ending in a newline, so that diffs stay quiet."""

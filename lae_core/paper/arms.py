@@ -1,7 +1,7 @@
 """The configs that an experiment compares, by a named recipe or as the paper prints them.
 
 A chapter names its recipe: one of `training/recipes.py`, whose hyperparameters all pools share, or `paper`, the printed
-network and protocol with the printed hyperparameters of each pool.
+network and protocol with the printed hyperparameters of each pool; or `gpu`, the same in fewer epochs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from lae_core.pooling import PoolSpec
 from lae_core.training.config import RunConfig
 from lae_core.training.recipes import recipe as named_recipe
 
-PAPER = "paper"
+PAPER, GPU = "paper", "gpu"
+PRINTED = (PAPER, GPU)  # recipes with the printed networks and hyperparameters
+
+# Epochs of the recipe `gpu`: as many as an afternoon on one card has time for. Other experiments keep the printed ones.
+GPU_EPOCHS = {"E1": 16, "E3": 8, "E6": 10, "E9": 8}
 
 # The printed config of a pool on a data set at a picture size, with the hyperparameters of `tuned_for` or its own.
-_PRINTED: dict[str, Callable[[str, str, int, str | None], RunConfig]] = {
+_PROTOCOLS: dict[str, Callable[[str, str, int, str | None], RunConfig]] = {
     "E1": lambda pool, data, size, tuned_for: protocol.pyramidnet(pool, data),
     "E9": lambda pool, data, size, tuned_for: protocol.wrn(pool, data),
     "E3": lambda pool, data, size, tuned_for: protocol.wrn(pool, data, tuned_for=tuned_for),
@@ -54,12 +58,16 @@ def arm(
     Example:
         >>> arm("E7", "lae(t0=4)", "cifar10", recipe="minute", seed=3)
     """
-    if recipe == PAPER and squeeze is not None:
+    if recipe in PRINTED and squeeze is not None:
         config = protocol.squeeze_excite(pool, squeeze, data)
-    elif recipe == PAPER:
-        config = _PRINTED[experiment](pool, data, size or 128, tuned_for)
+    elif recipe in PRINTED:
+        config = _PROTOCOLS[experiment](pool, data, size or 128, tuned_for)
     else:
         config = named_recipe(recipe, pool=pool, data=data, squeeze=squeeze, **({"image_size": size} if size else {}))
+    if recipe == GPU:
+        # The schedules are shares of the run, so they shrink with it. What is printed in FP32 runs in bf16.
+        precision = "bf16" if config.precision == "fp32" else config.precision
+        config = config.replace(epochs=GPU_EPOCHS.get(experiment, config.epochs), precision=precision)
     rate = float(f"{config.temperature_lr * temperature_rate:.6g}")  # as a plan writes it: 0.22, not 0.21999…
     sizes = [round(share * config.image_size) for share in shares]
     return config.replace(temperature_lr=rate, input_sizes=sizes, **changes)

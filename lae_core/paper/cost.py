@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lae_core.paper import searches, tables
 from lae_core.paper.lattice import placed
-from lae_core.paper.protocol import PYRAMIDNET, WRN, mxresnet
+from lae_core.paper.protocol import PYRAMIDNET, WRN, mxresnet, printed_pool
 from lae_core.runs.records import Record
 from lae_core.training import network
 from lae_core.training.config import RunConfig
@@ -25,6 +25,10 @@ from lae_core.training.datasets import DATASETS
 # What hours are counted on, unless a page says otherwise: the card that the paper names, and what it does not say.
 CARD, CARD_TFLOPS, UTILISATION = "Titan Xp", 12.15, 0.35
 TEMPERATURES, MXRESNET_RUNS = 11, 40
+
+# One modern card, for the profile `gpu`: its peaks in 10^12 FLOP/s by its data sheet (in FP32 that of TF32), and the
+# share of them that we assume, which nobody has measured for these networks.
+MODERN, MODERN_TFLOPS, MODERN_UTILISATION = "A100", {"fp16": 312, "bf16": 312, "fp32": 156, "fp64": 19.5}, 0.15
 
 
 @dataclass(frozen=True)
@@ -46,14 +50,20 @@ class Work:
         return self.config.epochs * (train * step + valid * forward)
 
 
+def modern_hours(config: RunConfig) -> float:
+    """Hours of one run on the modern card, from its FLOPs."""
+    work = Work("", "", config, 1, share=1.0 if config.fold is None else 0.8)
+    return work.flops() / (MODERN_TFLOPS[config.precision] * 1e12 * MODERN_UTILISATION) / 3600
+
+
 _SHAPE = ("network", "depth", "width", "pool", "squeeze", "squeeze_ratio", "squeeze_place", "last_activation", "tail",
           "survival", "attention", "stem_stride", "image_size")  # fmt: skip
 
 
 def step_flops(config: RunConfig) -> tuple[float, float]:
     """FLOPs of one picture in a training step (forward and backward) and in a forward pass alone."""
-    shape = {name: getattr(config, name) for name in _SHAPE}
-    # of the data only the number of classes matters, of the recipe nothing: one count serves many rows of a table
+    shape = {name: getattr(config, name) for name in _SHAPE} | {"pool": printed_pool(config.pool)}
+    # of the data only the number of classes matters, of the pool no t₀, of the recipe nothing: one count serves many runs
     twin = {10: "cifar10", 100: "cifar100"}.get(DATASETS[config.data].classes, config.data)
     return _count(RunConfig(data=twin, **shape))
 

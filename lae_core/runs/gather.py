@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -10,12 +12,32 @@ from lae_core.runs.export import export, read_export, recorded
 from lae_core.runs.records import Config, Record, RunStore
 from lae_core.runs.sweep import sweep
 from lae_core.runs.worker import Run
+from lae_core.training.deadline import TimeUp
 
 if TYPE_CHECKING:
     from lae_core.training.config import RunConfig
     from lae_core.training.frozen import FrozenConfig
 
 Name = TypeVar("Name", bound=Hashable)
+_PLAN: ContextVar[list[Config] | None] = ContextVar("_PLAN", default=None)
+
+
+class _NoRuns(dict):
+    """What `gather` gives while runs are only planned: every arm is there, without a run."""
+
+    def __missing__(self, name: object) -> list[Record]:
+        return []
+
+
+@contextmanager
+def only_planned() -> Iterator[list[Config]]:
+    """In here `gather` trains nothing and reads nothing: the configs that it would train are added to the list."""
+    configs: list[Config] = []
+    token = _PLAN.set(configs)
+    try:
+        yield configs
+    finally:
+        _PLAN.reset(token)
 
 
 def gather(
@@ -40,6 +62,9 @@ def gather(
         raise ValueError(f"seeds={seeds}: give at least 2, since one run says nothing of its spread")
     planned = {name: [config.replace(**{over: number}) for number in range(seeds)] for name, config in arms.items()}
     everything = [config for configs in planned.values() for config in configs]
+    if (plan := _PLAN.get()) is not None:
+        plan += [] if record else everything
+        return _NoRuns()
     if record:
         fill = f'this notebook by `lae run`, with -p record "" -p save {record}'
         found = {r.key: r for r in recorded(everything, record, sweep=fill, partial=partial)}
@@ -66,4 +91,6 @@ def _trained(configs: Sequence[Config], where: str | None, run: Run | None) -> d
     if report.failures:
         first = report.failures[0]
         raise RuntimeError(f"{len(report.failures)} of {len(configs)} runs failed, the first with {first.error}")
+    if report.stopped:
+        raise TimeUp(f"{len(report.stopped)} of {len(configs)} runs are left; start again to resume")
     return {record.key: record for record in store.select(configs)}

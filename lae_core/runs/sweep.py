@@ -17,6 +17,7 @@ from lae_core.runs.files import StoreError
 from lae_core.runs.records import Config, RunStore
 from lae_core.runs.where import Where, connect
 from lae_core.runs.worker import Outcome, Run, execute
+from lae_core.training import deadline
 
 POLL = 1.0  # seconds between looks at what others are doing
 
@@ -32,17 +33,19 @@ class Failure:
 @dataclass
 class SweepReport:
     """What a sweep did: keys that it ran, found recorded, or saw recorded meanwhile (by another sweep, or by a worker
-    that died just after); and what failed."""
+    that died just after); what the time limit stopped or kept from starting; and what failed."""
 
     ran: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     meanwhile: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
 
     def __str__(self) -> str:
         parts = [f"{len(self.ran)} run", f"{len(self.found)} already recorded"]
         parts += [f"{len(self.meanwhile)} recorded meanwhile"] if self.meanwhile else []
+        parts += [f"{len(self.stopped)} left by the time limit"] if self.stopped else []
         parts += [f"{len(self.failures)} failed"]
         lines = [f"sweep: {', '.join(parts)}, in {self.seconds:.1f} s"]
         for failure in self.failures:
@@ -65,7 +68,8 @@ def sweep(
     is the training loop by default, and must be importable where it runs. `progress` draws a bar on standard error; by
     default only on a terminal. A run that another sweep has locked is waited for, and taken over when it shows no sign of
     life for `stale` seconds. A run that raises stops nothing and is listed at the end; an unusable store (`StoreError`)
-    or a lost scheduler (`ConnectionError`) ends the sweep, and starting it again resumes it.
+    or a lost scheduler (`ConnectionError`) ends the sweep, and starting it again resumes it. Past the time limit
+    (`training/deadline.py`) no run starts, and those under way keep a checkpoint and stop.
     """
     place = Where.parse(where)
     records = store if isinstance(store, RunStore) else RunStore(store)
@@ -113,6 +117,10 @@ def _drive(
     progress: dict[str, object] = {}  # how far a run was when it was submitted
     polled = 0.0
     while ready or running or others:
+        if deadline.passed():
+            report.stopped += [config.key() for config, _ in ready] + list(others)
+            ready.clear()
+            others.clear()
         while ready and len(running) < executor.slots():
             config, over = ready.popleft()
             running.add(config.key())
@@ -122,6 +130,8 @@ def _drive(
             running.discard(key)
             if isinstance(outcome, Outcome) and outcome.status == "busy":
                 others[key] = configs[key]
+            elif isinstance(outcome, Outcome) and outcome.status == "stopped":
+                report.stopped.append(key)
             elif _was_killed(outcome) and store.progress(key) != progress[key]:
                 # Its workers were taken away, as by a time limit; a run that gets further is not what killed them.
                 ready.append((configs[key], None))

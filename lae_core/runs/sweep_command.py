@@ -15,6 +15,7 @@ from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
 from lae_core.runs.where import Where
 from lae_core.runs.yaml_text import read_yaml
+from lae_core.training import deadline
 
 
 def main(args: argparse.Namespace) -> int:
@@ -37,6 +38,7 @@ def main(args: argparse.Namespace) -> int:
         print(f"lae sweep: {error}", file=sys.stderr)
         return 2
     try:
+        deadline.set_minutes(args.minutes)
         report = sweep(configs, store=store, where=args.where, progress=True)
         if not report.failures:
             print(report)
@@ -44,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
             found = [record for record in map(store.get, configs) if record is not None]
             count = export(found, args.export, experiment=Path(args.export).stem)
             print(f"{count} of {len(configs)} records written to {args.export}")
-        return 1 if report.failures else 0
+        return 1 if report.failures else deadline.EXIT_CODE if report.stopped else 0
     except (ValueError, StoreError, ConnectionError) as error:
         print(f"lae sweep: {error}", file=sys.stderr)
         return 1 if isinstance(error, StoreError) else 2
@@ -64,7 +66,7 @@ def _changes(texts: list[str]) -> dict[str, Any]:
 
 
 def _check_where(place: Where) -> None:
-    for name in {"workers", "jobs", "cores", "gpus"} & set(place.options):
+    for name in {"workers", "per_gpu", "jobs", "cores", "gpus"} & set(place.options):
         place.number(name, 1)
     if place.kind == "file" and not Path(place.target).is_file():
         raise ValueError(f"where={place.target!r}: there is no such scheduler file")

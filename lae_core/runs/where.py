@@ -2,6 +2,7 @@
 
     inline                    one run after another in this process
     local, local(workers=2)   worker processes here, one a core or a GPU
+    local(per_gpu=2)          two for each GPU, which then share its memory
     tcp://host:8786           a Dask scheduler that is running
     path/to/scheduler.json    the same, found by its scheduler file
     slurm(jobs=8, gpus=1)     jobs on SLURM, through dask-jobqueue
@@ -25,7 +26,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distributed import Client
 
-LOCAL = {"workers": "worker processes (default: GPUs, or cores if there are none)"}
+LOCAL = {
+    "workers": "worker processes (default: GPUs, or cores if there are none)",
+    "per_gpu": "worker processes for each GPU, in place of workers; small runs leave room on a large card (default 1)",
+}
 SLURM = {
     "jobs": "SLURM jobs to keep running (default 1)",
     "cores": "cores a job, and runs at a time in it (default 1)",
@@ -106,6 +110,19 @@ def connect(where: Where) -> Iterator[Client]:
         yield stack.enter_context(Client(cluster, set_as_default=False))
 
 
+def local_workers(where: Where, gpus: int) -> int:
+    """How many worker processes `local` starts on a machine with so many GPUs."""
+    if "per_gpu" not in where.options:
+        return where.number("workers", gpus or len(os.sched_getaffinity(0)))
+    if "workers" in where.options:
+        raise ValueError("where: workers and per_gpu are given; expected one of them")
+    if not gpus:
+        raise ValueError(
+            f"where: per_gpu={where.options['per_gpu']} is invalid: torch sees no GPU here; expected workers"
+        )
+    return gpus * where.number("per_gpu", 1)
+
+
 def gpu_count() -> int:
     import torch
 
@@ -130,7 +147,7 @@ def _local(where: Where) -> Iterator[Any]:
     from distributed import Nanny, Scheduler, SpecCluster
 
     gpus = gpu_count()
-    workers = where.number("workers", gpus or len(os.sched_getaffinity(0)))
+    workers = local_workers(where, gpus)
     common = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     devices = visible.split(",") if visible else [str(index) for index in range(gpus)]

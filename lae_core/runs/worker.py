@@ -15,6 +15,7 @@ from typing import Any
 from lae_core.runs import locks
 from lae_core.runs.files import DISK_ERRORS, StoreError, store_error
 from lae_core.runs.records import Config, RunStore
+from lae_core.training.deadline import TimeUp
 from lae_core.training.provenance import provenance
 
 Run = Callable[..., dict[str, Any]]
@@ -22,7 +23,8 @@ Run = Callable[..., dict[str, Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a worker tells the sweep: `status` is done, found (recorded already), busy (locked by another) or failed.
+    """What a worker tells the sweep: `status` is done, found (recorded already), busy (locked by another), failed, or
+    stopped by the time limit.
 
     Small on purpose: the record itself goes to the store, since Dask would compute it again if the worker that holds it
     dies.
@@ -70,6 +72,9 @@ def execute(
         return Outcome(key, "found")
     try:
         outcome = _run_and_record(config, store, run)
+    except TimeUp:
+        _give_back(held, failed=False)
+        return Outcome(key, "stopped")
     except BaseException as error:  # the store's, or the user stopping us: the run is as good as never started
         _give_back(held, failed=False)
         if isinstance(error, OSError) and error.errno in DISK_ERRORS:
@@ -86,6 +91,8 @@ def _run_and_record(config: Config, store: RunStore, run: Run) -> Outcome:
     key, clock, cpu = config.key(), time.perf_counter(), time.process_time()
     try:
         result = run(config, checkpoint_dir=store.checkpoint_dir(key))
+    except TimeUp:
+        raise
     except Exception as error:
         if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lae_core.training import autoaugment
 from lae_core.training.data import Pictures
+from lae_core.training.transfer import send
 
 ATTEMPTS = 10  # at a resize-crop of the wanted area and ratio that fits
 RATIO = (3 / 4, 4 / 3)
@@ -27,8 +28,8 @@ def crop_flip(images: Tensor, uniforms: Tensor, pad: int = 4, pad_mode: str = "z
     """
     batch, _, height, width = images.shape
     device = images.device
-    top, left = ((uniforms[:, :2] * (2 * pad + 1)).long() - pad).to(device).unbind(1)
-    mirrored = (uniforms[:, 2] < 0.5).to(device)[:, None]
+    top, left = send((uniforms[:, :2] * (2 * pad + 1)).long() - pad, device).unbind(1)
+    mirrored = send(uniforms[:, 2] < 0.5, device)[:, None]
     x = torch.arange(width, device=device).expand(batch, -1)
     x = torch.where(mirrored, width - 1 - x, x) + left[:, None]
     y = torch.arange(height, device=device) + top[:, None]
@@ -82,10 +83,10 @@ def resize_boxes(pictures: Pictures, index: Tensor, boxes: Tensor, size: int, mi
     canvas = torch.zeros(len(index), 3, tallest, widest, dtype=torch.float32, device=device)
     for row, (i, (top, left, h, w)) in enumerate(zip(index.tolist(), boxes.tolist(), strict=True)):
         canvas[row, :, :h, :w] = pictures.one(i)[:, top : top + h, left : left + w]
-    down = _resampling(boxes[:, 2].to(device), tallest, size)
-    across = _resampling(boxes[:, 3].to(device), widest, size)
+    down = _resampling(send(boxes[:, 2], device), tallest, size)
+    across = _resampling(send(boxes[:, 3], device), widest, size)
     if mirrored is not None:
-        across = torch.where(mirrored.to(device).view(-1, 1, 1), across.flip(1), across)
+        across = torch.where(send(mirrored, device).view(-1, 1, 1), across.flip(1), across)
     # (B, 3·H, W) @ (B, W, size), then (B, 1, size, H) @ (B, 3, H, size)
     narrow = torch.bmm(canvas.flatten(1, 2), across.transpose(1, 2)).view(len(index), 3, tallest, size)
     return torch.matmul(down[:, None], narrow)
@@ -117,12 +118,12 @@ def trainer(
     images = whole(pictures, torch.arange(len(pictures)), size)
     device = images.device
     if kind == "none":
-        return 0, lambda index, uniforms: images[index.to(device)]
+        return 0, lambda index, uniforms: images[send(index, device)]
     if kind == "flip-crop":
-        return 3, lambda index, uniforms: crop_flip(images[index.to(device)], uniforms, pad, pad_mode)
+        return 3, lambda index, uniforms: crop_flip(images[send(index, device)], uniforms, pad, pad_mode)
     policy = autoaugment.AutoAugment(size, device, fill)
     return 3 + autoaugment.DRAWS, lambda index, uniforms: policy(
-        crop_flip(images[index.to(device)], uniforms[:, :3], pad, pad_mode), uniforms[:, 3:]
+        crop_flip(images[send(index, device)], uniforms[:, :3], pad, pad_mode), uniforms[:, 3:]
     )
 
 
@@ -133,10 +134,11 @@ def cutout(images: Tensor, uniforms: Tensor, side: int, mean: tuple[float, ...])
     """
     height, width = images.shape[-2:]
     device = images.device
-    top, left = ((uniforms * torch.tensor([height, width])).long() - side // 2).to(device)[:, :, None].unbind(1)
+    corners = (uniforms * torch.tensor([height, width])).long() - side // 2
+    top, left = send(corners, device)[:, :, None].unbind(1)
     y, x = torch.arange(height, device=device) - top, torch.arange(width, device=device) - left
     covered = ((y >= 0) & (y < side))[:, None, :, None] & ((x >= 0) & (x < side))[:, None, None, :]
-    colour = (255 * torch.tensor(mean, device=device)).round().to(images.dtype).view(1, 3, 1, 1)
+    colour = (255 * send(torch.tensor(mean), device)).round().to(images.dtype).view(1, 3, 1, 1)
     return torch.where(covered, colour, images)
 
 
@@ -149,7 +151,7 @@ def whole(pictures: Pictures, index: Tensor, size: int, chunk: int = 64) -> Tens
     """(N, 3, size, size) uint8: whole pictures, squeezed to a square where they are not one."""
     images = pictures.uniform
     if images is not None and images.shape[-2:] == (size, size):
-        return images if len(index) == len(images) else images[index.to(images.device)]
+        return images if len(index) == len(images) else images[send(index, images.device)]
     heights, widths = pictures.shapes[index].unbind(1)
     return _fixed(pictures, index, torch.stack([heights * 0, widths * 0, heights, widths], 1), size, chunk)
 
@@ -172,8 +174,8 @@ def _fixed(pictures: Pictures, index: Tensor, boxes: Tensor, size: int, chunk: i
 
 def normalise(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
     """(images / 255 − mean) / std, in float32 and channels-last, which convolutions read fastest."""
-    scale = torch.tensor([1 / (255 * s) for s in std], device=images.device).view(1, 3, 1, 1)
-    shift = torch.tensor([m / s for m, s in zip(mean, std, strict=True)], device=images.device).view(1, 3, 1, 1)
+    scale = send(torch.tensor([1 / (255 * s) for s in std]), images.device).view(1, 3, 1, 1)
+    shift = send(torch.tensor([m / s for m, s in zip(mean, std, strict=True)]), images.device).view(1, 3, 1, 1)
     return images.to(torch.float32, memory_format=torch.channels_last).mul_(scale).sub_(shift)
 
 

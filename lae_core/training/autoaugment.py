@@ -15,6 +15,8 @@ from torchvision.transforms import AutoAugment as TorchvisionAutoAugment
 from torchvision.transforms import AutoAugmentPolicy
 from torchvision.transforms import functional as F
 
+from lae_core.training.transfer import send
+
 # Uniform numbers that one picture's augmentation consumes: policy, two chances, two signs.
 DRAWS = 5
 
@@ -118,12 +120,12 @@ class AutoAugment:
         for kind, apply in enumerate((self._geometry, self._colour, self._sharpness)):
             rows = (kinds == kind).nonzero().squeeze(1)
             if len(rows):
-                here = rows.to(self.device)
-                images[here] = apply(images[here], actions[rows].to(self.device))
+                here = send(rows, self.device)
+                images[here] = apply(images[here], send(actions[rows], self.device))
         rows = (kinds >= 3).nonzero().squeeze(1)
         if len(rows):
-            here = rows.to(self.device)
-            images[here] = self._tone(images[here], actions[rows].to(self.device), kinds[rows])
+            here = send(rows, self.device)
+            images[here] = self._tone(images[here], send(actions[rows], self.device), kinds[rows])
 
     def _geometry(self, images: Tensor, actions: Tensor) -> Tensor:
         source = torch.nn.functional.pad(images.flatten(2), (1, 0), value=self.fill)  # position 0 is the outside
@@ -152,7 +154,7 @@ class AutoAugment:
         for kind, make in ((4, self._contrast_table), (5, _autocontrast_table), (6, _equalize_table)):
             rows = (kinds == kind).nonzero().squeeze(1)
             if len(rows):
-                here = rows.to(self.device)
+                here = send(rows, self.device)
                 tables[here] = make(images[here], actions[here])
         return tables.gather(2, images.flatten(2).long()).view(images.shape)
 
@@ -180,7 +182,13 @@ def _equalize_table(images: Tensor, actions: Tensor) -> Tensor:
     channels = images.flatten(2).flatten(0, 1).long()  # (3B, positions)
     number = len(channels)
     base = 256 * torch.arange(number, device=images.device)[:, None]
-    counts = torch.bincount((channels + base).view(-1), minlength=256 * number).view(number, 256)
+    places = (channels + base).view(-1)
+    if images.is_cuda:  # where bincount would wait for the device, to know how long its answer is
+        counts = torch.zeros(256 * number, dtype=torch.long, device=images.device)
+        counts.scatter_add_(0, places, torch.ones_like(places))
+    else:
+        counts = torch.bincount(places, minlength=256 * number)
+    counts = counts.view(number, 256)
     brightest = counts.gather(1, channels.amax(1, keepdim=True))
     step = (channels.shape[1] - brightest) // 255
     before = counts.cumsum(1) - counts  # pixels darker than each value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from lae_core.models.whiten import whiten_first_convolution
-from lae_core.training import augment, checkpoint, data, evaluate, network, optim
+from lae_core.training import augment, checkpoint, data, deadline, evaluate, execution, network, optim
 from lae_core.training.config import RECIPE, RunConfig
 from lae_core.training.evaluate import finite
 from lae_core.training.provenance import provenance
 from lae_core.training.swaps import after_swap
+from lae_core.training.transfer import send
 
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "fp64": "64-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 Progress = Callable[[int, int, dict[str, Any]], None]
@@ -35,7 +36,8 @@ def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Prog
 
     With `checkpoint_dir` the run writes a checkpoint after each epoch and, in one process, every two minutes within
     one. It goes on from a checkpoint that it finds there; the record is the same, bit for bit, however often it was
-    interrupted. `progress(done, epochs, row)` is called after each epoch.
+    interrupted. `progress(done, epochs, row)` is called after each epoch. Past the time limit (`deadline.py`) a run that
+    keeps checkpoints writes one and raises `TimeUp`.
 
     The record: `config`, `key`, `status` ("finished", or "diverged" where a loss was not finite), `epochs` (one row
     each: losses, errors as shares, learning rate, gradient norms, temperatures, the spread over positions that the
@@ -45,7 +47,7 @@ def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Prog
     """
     fabric = _fabric(config)
     folder = None if checkpoint_dir is None else Path(checkpoint_dir)
-    with _torch_state(config):
+    with _torch_state(config, fabric.device):
         if config.processes == 1:
             return _train(fabric, config, folder, progress)
         launch: Any = fabric.launch  # its annotation forgets the arguments that it passes on
@@ -74,17 +76,15 @@ def _fabric(config: RunConfig) -> Fabric:
 
 
 @contextmanager
-def _torch_state(config: RunConfig) -> Iterator[None]:
+def _torch_state(config: RunConfig, device: torch.device) -> Iterator[None]:
     """Torch's global state as the run needs it, put back afterwards."""
-    dtype, deterministic = torch.get_default_dtype(), torch.backends.cudnn.deterministic
+    dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if config.precision == "fp64" else torch.float32)
-    torch.backends.cudnn.deterministic = True
     try:
-        with torch.random.fork_rng():
+        with execution.switched(device), torch.random.fork_rng():
             yield
     finally:
         torch.set_default_dtype(dtype)
-        torch.backends.cudnn.deterministic = deterministic
 
 
 @dataclass
@@ -115,7 +115,7 @@ def _train_in_process(fabric: Fabric, config: dict[str, Any], *rest: Any) -> dic
     """`_train` in a spawned process, for which Fabric passes on plain values only; one thread, as its share."""
     torch.set_num_threads(1)
     whole = RunConfig.from_dict(config)
-    with _torch_state(whole):
+    with _torch_state(whole, fabric.device):
         return _train(fabric, whole, *rest)
 
 
@@ -129,11 +129,14 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
 
         def keep_part(part: _Part, start: float = start, cpu: float = cpu) -> None:
             nonlocal saved
-            if folder is None or time.perf_counter() - saved < CHECKPOINT_SECONDS:
+            late = deadline.passed()
+            if folder is None or (not late and time.perf_counter() - saved < CHECKPOINT_SECONDS):
                 return
             state.part, state.part_seconds = vars(part), (time.perf_counter() - start, time.process_time() - cpu)
             _keep(folder, session, state)
             saved = time.perf_counter()
+            if late:
+                raise deadline.TimeUp(f"epoch {state.epoch + 1} of {config.epochs}, step {part.step}")
 
         part = None if state.part is None else _Part(**state.part)
         row = session.epoch(state.epoch, part, keep_part if config.processes == 1 else None)
@@ -154,6 +157,8 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
             state.status = "finished"
         if folder is not None and fabric.is_global_zero:
             _keep(folder, session, state)
+        if folder is not None and state.status == "running" and deadline.passed():
+            raise deadline.TimeUp(f"epoch {state.epoch} of {config.epochs} done")
         if progress is not None and fabric.is_global_zero:
             progress(state.epoch, config.epochs, row)
 
@@ -203,7 +208,12 @@ class Session:
             spec = self.split.spec
             whiten_first_convolution(self.network, augment.normalise(pictures, spec.mean, spec.std))
         self.facts = network.measure(self.network, config.image_size)
-        self.model: Any = self.fabric.setup_module(self.network.to(memory_format=torch.channels_last))
+        chosen = execution.settings(self.device)
+        self.channels_first, self.compiled = "channels-first" in chosen, "compile" in chosen
+        if not self.channels_first:
+            self.network.to(memory_format=torch.channels_last)
+        fused: Any = torch.compile(self.network) if self.compiled else self.network
+        self.model: Any = self.fabric.setup_module(fused)
         self.optimiser: Any = self.fabric.setup_optimizers(optim.optimiser(self.network, config))
         self.draws, self.view = self._views(config.image_size)
         self.early_view = self.view
@@ -231,7 +241,9 @@ class Session:
     def validate(self) -> dict[str, float | None]:
         totals = evaluate.evaluate(self.model, self.valid, self.wanted, self.split)
         loss, wrong, count = self.reduce(totals, "sum")
-        spread = evaluate.pool_spread(self.model, self.network, self.valid, self.split)
+        # compiled code does not call the hook that looks at what the pool sees
+        with torch.compiler.set_stance("force_eager") if self.compiled else nullcontext():
+            spread = evaluate.pool_spread(self.model, self.network, self.valid, self.split)
         return {"valid_loss": finite(loss / count), "valid_error": wrong / count, "spread": spread}
 
     def epoch(
@@ -274,7 +286,9 @@ class Session:
             size = config.early_size if config.early_size and progress < config.early_share else config.image_size
             for i in range(0, share, config.micro_batch or share):
                 piece = slice(i, i + (config.micro_batch or share))
-                loss, wrong = self._accumulate(rows[piece], uniforms[piece], labels[rows[piece].to(self.device)], size)
+                loss, wrong = self._accumulate(
+                    rows[piece], uniforms[piece], labels[send(rows[piece], self.device)], size
+                )
                 totals[0] += loss
                 totals[1] += wrong
             norm = self._gradient_norm()
@@ -298,6 +312,8 @@ class Session:
         config, spec = self.config, self.split.spec
         view = self.view if size == config.image_size else self.early_view
         x = augment.normalise(view(rows, uniforms), spec.mean, spec.std)
+        if self.channels_first:
+            x = x.contiguous()
         if x.shape[-1] != size:
             x = F.interpolate(x, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
         logits = self.model(x).float()

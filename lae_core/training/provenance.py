@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from lae_core.training import execution
+
 PACKAGE = Path(__file__).resolve().parents[1]
 # The packages whose version can change the numbers of a run, and those that can change a page of the book.
 RUN_PACKAGES = ("torch", "torchvision", "numpy", "lightning-fabric", "pytorch_optimizer")
@@ -34,6 +36,7 @@ PAGE_PACKAGES = (
 def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
     """Commit, versions, machine, device and the time (UTC) as JSON can hold them."""
     device = torch.device(device)
+    chosen = list(execution.settings(device))
     return {
         "commit": _commit_of_package(),
         "versions": versions(RUN_PACKAGES),
@@ -43,6 +46,7 @@ def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        **({"execution": chosen} if chosen else {}),
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
 

@@ -67,6 +67,28 @@ def test_gpu_workflow_asks_for_a_gpu_by_label_and_asserts_it():
     assert any("_build/gpu/records" in path for path in kept)
 
 
+def test_gpu_is_the_default_of_the_workflow_and_of_its_script():
+    workflow = yaml.safe_load((REPO / ".github" / "workflows" / "gpu.yml").read_text())
+    inputs = workflow[True]["workflow_dispatch"]["inputs"]  # YAML reads `on` as a truth value
+    assert inputs["profile"]["default"] == "gpu" and "gpu" in inputs["profile"]["options"]
+    script = (REPO / "ci" / "gpu.sh").read_text()
+    assert "profile=${words[0]:-gpu}" in script
+    order = [
+        script.index(part)
+        for part in ("lae book --profile", "require_cuda.py", "tests/pooling/test_cuda.py", "lae data --for")
+    ]
+    assert order == sorted(order), "the plan needs no GPU, and nothing rests on kernels that were not tested"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--plam"], "--plam is invalid; expected --plan or --minutes M"), (["--minutes"], "needs a number")],
+)
+def test_gpu_script_refuses_what_it_does_not_know(words, said):
+    done = subprocess.run([str(REPO / "ci" / "gpu.sh"), *words], capture_output=True, text=True)
+    assert done.returncode != 0 and said in done.stderr
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_parse_and_stop_at_the_first_error(script):
     assert os.access(script, os.X_OK)

@@ -29,7 +29,7 @@ def printed() -> Entry:
 
 
 def entry(name: str, verdict: str | None, scale: str = "cpu", numbers: dict | None = None) -> Entry:
-    regime = REGIME if scale in ("cpu", "paper") else ()
+    regime = REGIME if scale in ("cpu", "gpu", "paper") else ()
     found = Verdict(name, verdict, "Counted.", scale, regime=regime, numbers=numbers or {}) if verdict else None
     return Entry(CLAIMS[name], found, "" if found else "not run")
 

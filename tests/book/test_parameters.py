@@ -195,7 +195,7 @@ def test_notebook_is_found_by_path_and_by_name(project, notebook, monkeypatch):
     ("arguments", "said"),
     [
         (["nothing"], "unknown notebook 'nothing'; there are:\n  part/one"),
-        (["one", "--profile", "huge"], "unknown profile 'huge': choose from smoke, cpu, paper"),
+        (["one", "--profile", "huge"], "unknown profile 'huge': choose from smoke, cpu, gpu, paper"),
         (["one", "-p", "depht", "3"], "has no parameter 'depht'"),
         (["one", "-p", "depth", "three"], "depth = 'three' is invalid; it is int"),
         (["one", "-p", "depth", "1", "-p", "depth", "2"], "-p: depth is given twice, at last as '2'"),
@@ -234,8 +234,8 @@ def test_params_lists_each_profile(project, notebook, monkeypatch, capsys):
     assert cli.main(["params", "one"]) == 0
     lines = capsys.readouterr().out.splitlines()
     header, depth = lines[2].split(), lines[3].split()
-    assert header == ["parameter", "type", "default", "smoke", "cpu", "paper", "help"]
-    assert depth == ["depth", "int", "3", ".", ".", "18", "blocks", "a", "stage"]
+    assert header == ["parameter", "type", "default", "smoke", "cpu", "gpu", "paper", "help"]
+    assert depth == ["depth", "int", "3", ".", ".", ".", "18", "blocks", "a", "stage"]
     assert cli.main(["params", "nothing"]) == 2
 
 

@@ -75,7 +75,7 @@ TABLE = [
     ("run /", "unknown notebook '/'", 2),
     ("run ones", "unknown notebook 'ones' (did you mean 'one'?)", 2),
     ("params part/oen", "unknown notebook 'part/oen' (did you mean 'part/one'?)", 2),
-    ("run one --profile huge", "unknown profile 'huge': choose from smoke, cpu, paper", 2),
+    ("run one --profile huge", "unknown profile 'huge': choose from smoke, cpu, gpu, paper", 2),
     ("run one --profile ''", "argument --profile: '' is invalid; expected a value", 2),
     ("run one --profile smoke --profile cpu", "argument --profile: is given twice, at last as 'cpu'", 2),
     ("run one -p", "argument -p/--parameter: '' is invalid; expected NAME VALUE", 2),

@@ -8,7 +8,7 @@ import pytest
 
 from lae_core.evidence import gate, rules, scale
 from lae_core.evidence.compare import Contrast, compare, table
-from lae_core.evidence.decision import Built
+from lae_core.evidence.decision import Built, Decision
 from lae_core.paper import protocol
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
@@ -92,14 +92,14 @@ def printed(pool: str = rules.ONE, n: int = 30, **changes) -> list[Record]:
 
 def test_paper_needs_every_field_and_n():
     assert scale.scale_of(printed(), "wrn") == "paper"
-    assert scale.scale_of(printed(n=29), "wrn") == "cpu"
+    assert scale.scale_of(printed(n=29), "wrn") == "gpu"
     assert scale.scale_of([], "wrn") == "cpu"
-    assert scale.scale_of([*printed(), *printed("avg", n=2)], "wrn") == "cpu"
+    assert scale.scale_of([*printed(), *printed("avg", n=2)], "wrn") == "gpu"
     assert scale.scale_of(printed(device="cpu", input_sizes=[16], eval_every=2), "wrn") == "paper"
 
 
-OTHER = {"depth": 26, "width": 4.0, "subset": 5000, "eval_subset": 2000, "epochs": 47, "batch": 128, "augment": "flip-crop",
-         "lr": 0.1, "weight_decay": 1e-3, "momentum": 0.5, "label_smoothing": 0.1, "precision": "bf16",
+OTHER = {"depth": 26, "width": 4.0, "subset": 5000, "eval_subset": 2000, "epochs": 49, "batch": 128, "augment": "flip-crop",
+         "lr": 0.1, "weight_decay": 1e-3, "momentum": 0.5, "label_smoothing": 0.1, "precision": "fp16",
          "fill": 0, "last_activation": "relu", "temperature_lr": 10.0, "decay_norm": True, "image_size": 40, "squeeze": "avg",
          "ramp_up": 0.2}  # fmt: skip
 
@@ -111,6 +111,21 @@ ALONG = {"augment": {"fill": 0}, "last_activation": {"decay_slopes": False}, "de
 @pytest.mark.parametrize("name", OTHER)
 def test_one_field_that_differs_is_not_the_paper_s_scale(name):
     assert scale.scale_of(printed(**{name: OTHER[name]}, **ALONG.get(name, {})), "wrn") == "cpu"
+
+
+@pytest.mark.parametrize("changes", [{"epochs": 47}, {"precision": "bf16"}, {"epochs": 8, "precision": "bf16"}])
+def test_fewer_epochs_and_bf16_are_the_scale_gpu(changes):
+    assert scale.scale_of(printed(**changes), "wrn") == "gpu"
+    assert scale.scale_of([*printed(**changes), *printed("avg")], "wrn") == "gpu"
+    assert scale.scale_of([*printed(**changes), *printed("avg", width=4.0)], "wrn") == "cpu"
+    assert scale.scale_of(printed(**changes), "mxresnet") == "cpu"
+
+
+def test_a_claim_of_parts_has_the_weakest_scale():
+    parts = [Decision("C11", "open", "", "paper"), Decision("C8a", "open", "", "gpu")]
+    assert rules.e6(*parts).scale == "gpu"
+    assert rules.e6(parts[0], parts[0]).scale == "paper"
+    assert rules.e6(parts[1], Decision("C8a", "open", "", "cpu")).scale == "cpu"
 
 
 def test_every_protocol_is_the_paper_s_scale_and_none_of_another():
@@ -133,7 +148,7 @@ def test_every_protocol_is_the_paper_s_scale_and_none_of_another():
     assert set(made) == set(scale.PROTOCOLS)
     assert {name: scale.scale_of(runs, name) for name, runs in made.items()} == dict.fromkeys(made, "paper")
     assert scale.scale_of(made["wrn"], "mxresnet") == scale.scale_of(made["mxresnet"], "wrn") == "cpu"
-    assert scale.scale_of(made["mxresnet"], "final temperature") == "cpu"
+    assert scale.scale_of(made["mxresnet"], "final temperature") == "cpu"  # its repeats are no folds
 
 
 def test_a_network_trained_by_the_printed_protocol_is_reproduced():

@@ -1,4 +1,4 @@
-"""Every experiment at its three profiles, without training it: the arms build, and at `paper` they are the printed ones.
+"""Every experiment at its profiles, without training it: the arms build, and at `paper` they are the printed ones.
 
 The long test takes one real step of each full network on the CPU.
 """
@@ -111,7 +111,7 @@ def test_there_are_experiments_with_arms():
     assert {"experiments/wrn", "experiments/mxresnet", "experiments/pyramidnet"} <= {n.name for n in EXPERIMENTS}
 
 
-@pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("profile", ["smoke", "cpu", "gpu", "paper"])
 @each_experiment
 def test_arms_build(notebook: Notebook, profile: str):
     found = arms(notebook, profile)
@@ -143,7 +143,7 @@ def test_epochs_batch_and_seeds_of_the_paper_are_the_printed_ones(notebook: Note
     assert notebook.values("paper")[parameter] == seeds
 
 
-@pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("profile", ["smoke", "cpu", "gpu", "paper"])
 def test_searches_of_the_paper_are_the_printed_ones(profile: str):
     found = defined(Notebook(REPO, "experiments/searches"), profile, "searches")
     if profile == "paper":

@@ -16,6 +16,7 @@ from lae_core.runs.where import Where, slurm_arguments
         ("inline", "inline", {}, ""),
         (" local ", "local", {}, ""),
         ("local(workers=2)", "local", {"workers": "2"}, ""),
+        ("local(per_gpu=2)", "local", {"per_gpu": "2"}, ""),
         ("tcp://10.0.0.1:8786", "address", {}, "tcp://10.0.0.1:8786"),
         ("shared/scheduler.json", "file", {}, "shared/scheduler.json"),
         ("slurm(jobs=8, walltime=04:00:00)", "slurm", {"jobs": "8", "walltime": "04:00:00"}, ""),
@@ -24,6 +25,16 @@ from lae_core.runs.where import Where, slurm_arguments
 )
 def test_settings(text, kind, options, target):
     assert Where.parse(text) == Where(kind, options, target)
+
+
+def test_workers_per_gpu():
+    assert module.local_workers(Where.parse("local(per_gpu=3)"), gpus=2) == 6
+    assert module.local_workers(Where.parse("local"), gpus=2) == 2
+    assert module.local_workers(Where.parse("local(workers=5)"), gpus=2) == 5
+    with pytest.raises(ValueError, match="per_gpu=3 is invalid: torch sees no GPU here"):
+        module.local_workers(Where.parse("local(per_gpu=3)"), gpus=0)
+    with pytest.raises(ValueError, match="workers and per_gpu are given"):
+        module.local_workers(Where.parse("local(per_gpu=3, workers=2)"), gpus=2)
 
 
 def test_without_a_setting_the_environment_decides(monkeypatch):

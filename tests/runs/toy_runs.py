@@ -90,3 +90,12 @@ def describe(config: Toy, **_: Any) -> dict[str, Any]:
     variables = {name: os.environ.get(name) for name in ("MALLOC_TRIM_THRESHOLD_", "OMP_NUM_THREADS")}
     daemon = multiprocessing.current_process().daemon
     return {"threads": torch.get_num_threads(), "daemon": daemon, "variables": variables}
+
+
+def until_the_limit(config: Toy, **_: Any) -> dict[str, Any]:
+    """A run that would never end, and obeys the time limit."""
+    from lae_core.training import deadline
+
+    while not deadline.passed():
+        time.sleep(0.05)
+    raise deadline.TimeUp

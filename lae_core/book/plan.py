@@ -1,0 +1,154 @@
+"""What a profile would train: `lae book --profile P --plan`. Nothing starts.
+
+The runs are those that the notebooks themselves ask for: their cells are executed here up to the first that trains, with
+`gather` noting configs in place of training them. Searches, whose runs follow from each other, cannot be planned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from lae_core.book.notebooks import Notebook, all_notebooks
+from lae_core.paper import cost
+from lae_core.runs.gather import only_planned
+from lae_core.runs.records import Config, RunStore
+from lae_core.training import network
+from lae_core.training.config import RunConfig
+from lae_core.training.data import data_root
+from lae_core.training.datasets import DATASETS
+
+# Bytes of a picture that is kept as ImageNet has it, uncompressed: 500×375 px is a usual size there. An estimate.
+FULL_SIZE = 3 * 500 * 375
+COPIES = 4  # of the weights in a checkpoint at most: themselves, and Ranger's two moments and slow weights
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The runs that one notebook would make, each once."""
+
+    notebook: str
+    configs: tuple[Config, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a profile. Chapters share runs: `left` has each of those that the store lacks once."""
+
+    profile: str
+    chapters: tuple[Chapter, ...]
+    recorded: frozenset[str]
+
+    @cached_property
+    def runs(self) -> dict[str, Config]:
+        return {config.key(): config for chapter in self.chapters for config in chapter.configs}
+
+    @property
+    def left(self) -> list[Config]:
+        return [config for key, config in self.runs.items() if key not in self.recorded]
+
+    @property
+    def data_sets(self) -> list[str]:
+        """What must be there before the first run; the digits always are."""
+        return sorted({str(config.to_dict()["data"]) for config in self.runs.values()} - {"digits"})
+
+
+def chapter(notebook: Notebook, profile: str) -> Chapter:
+    """The runs of one notebook, found by its own cells in this process."""
+    values = notebook.values(profile)
+    if not any(name.endswith("record") and value == "" for name, value in values.items()):
+        return Chapter(notebook.name, ())
+    names: dict[str, object] = {"display": lambda *shown: None}
+    with only_planned() as found, contextlib.chdir(notebook.root), contextlib.redirect_stdout(io.StringIO()):
+        for cell in notebook.read().cells:
+            if cell.cell_type != "code":
+                continue
+            if "parameters" in cell.metadata.get("tags", []):
+                names |= values
+                continue
+            exec(compile(cell.source, f"notebooks/{notebook.name}.md", "exec"), names)
+            if found:
+                break
+    return Chapter(notebook.name, tuple({config.key(): config for config in found}.values()))
+
+
+def plan(root: Path, profile: str, store: RunStore | None = None) -> Plan:
+    """What the notebooks of a checkout would run, and which of it the store has."""
+    planned = [chapter(notebook, profile) for notebook in _that_gather(root)]
+    chapters = tuple(part for part in planned if part.configs)
+    keys = {config.key() for part in chapters for config in part.configs}
+    return Plan(profile, chapters, frozenset(key for key in keys if store is not None and key in store))
+
+
+def _that_gather(root: Path) -> Iterable[Notebook]:
+    return (notebook for notebook in all_notebooks(root) if "gather(" in notebook.text)
+
+
+def hours(configs: Iterable[Config]) -> float:
+    """GPU-hours of training runs on one modern card; frozen networks train in seconds and are left out."""
+    return sum(cost.modern_hours(config) for config in configs if isinstance(config, RunConfig))
+
+
+def gigabytes(name: str) -> float:
+    """Of a prepared data set: those with one size of picture are known, the others estimated."""
+    spec = DATASETS[name]
+    side = name.rpartition("-")[2]  # the shorter one, of pictures that mostly are 4:3
+    picture = 3 * 32 * 32 if spec.pixels else 4 * int(side) ** 2 if side.isdecimal() else FULL_SIZE
+    return sum(spec.sizes.values()) * picture / 1e9
+
+
+def report(planned: Plan, store: Path, workers: int = 1) -> str:
+    """The plan in lines for a terminal."""
+    title = f"profile {planned.profile}, records in {store}"
+    if not planned.chapters:
+        return f"{title}\n  no notebook trains: all are drawn from records"
+    lines = [title, f"  {'notebook':<34}{'runs':>6}{'recorded':>10}{'to run':>8}{'GPU-hours left':>16}"]
+    seen = set(planned.recorded)
+    for part in planned.chapters:
+        left = [config for config in part.configs if config.key() not in seen]
+        known = sum(config.key() in planned.recorded for config in part.configs)
+        lines.append(f"  {part.notebook:<34}{len(part.configs):>6}{known:>10}{len(left):>8}{hours(left):>16.2f}")
+        seen |= {config.key() for config in left}
+    total, left = len(planned.runs), planned.left
+    lines.append(f"  {'together':<34}{total:>6}{len(planned.recorded):>10}{len(left):>8}{hours(left):>16.2f}")
+    share = f"{100 * cost.MODERN_UTILISATION:.0f} %"
+    lines += [
+        "  A run that an earlier notebook makes is not counted again. Searches are not planned: their runs follow each other.",
+        f"  Hours are counted from FLOPs, for one {cost.MODERN} that reaches {share} of its peak, which is an assumption.",
+        *_disk(planned, left, workers),
+        "nothing was started",
+    ]
+    return "\n".join(lines)
+
+
+def _disk(planned: Plan, left: Sequence[Config], workers: int) -> list[str]:
+    lines, needed = [], 0.0
+    for name in planned.data_sets:
+        ready = (data_root() / name / "manifest.json").is_file()
+        size = gigabytes(name)
+        needed += 0.0 if ready else size
+        lines.append(f"  data set {name}: about {size:.1f} GB, {'ready' if ready else f'missing: lae data {name}'}")
+    kinds = {(c.network, c.depth, c.width, c.squeeze): c for c in left if isinstance(c, RunConfig)}
+    largest = max((_parameters(config) for config in kinds.values()), default=0)
+    needed += workers * COPIES * 4 * largest / 1e9
+    there = data_root()
+    while not there.exists():
+        there = there.absolute().parent
+    free = shutil.disk_usage(there).free / 1e9
+    return [
+        *lines,
+        f"  disk: about {needed:.1f} GB for missing data and checkpoints, {free:.0f} GB free at {os.fspath(there)}",
+    ]
+
+
+def _parameters(config: RunConfig) -> int:
+    import torch
+
+    with torch.device("meta"):
+        return sum(p.numel() for p in network.build(config).parameters())

@@ -1,0 +1,147 @@
+"""`lae records add`: records from another machine, checked and merged into one committed file.
+
+Checked are each record's checksum and its key, computed anew from its config; that no run has two results, here or in
+the files beside the target; and that the runs of one comparison come from one kind of hardware. All that is wrong is told
+with file and line, and then nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lae_core.runs.export import export, read_export, rounded
+from lae_core.runs.files import UsageError, check_output_file
+from lae_core.runs.records import Record
+from lae_core.training.config import RunConfig
+
+# What may differ between runs that are compared: the pool with the hyperparameters that were tuned for it, which repeat
+# it is, and what else was measured. The rest names the comparison.
+VARIED = (
+    "pool", "squeeze", "squeeze_ratio", "squeeze_place", "tail", "last_activation", "seed", "fold", "device", "lr",
+    "weight_decay", "momentum", "beta2", "eps", "flat", "lr_decay", "temperature_lr", "decay_slopes", "input_sizes",
+    "swaps", "eval_every",
+)  # fmt: skip
+
+
+class RecordProblem(ValueError):
+    """What is wrong with records; the message has one line for each problem, with file and line."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record and where it was read."""
+
+    record: Record
+    where: str
+
+
+def read(path: Path) -> Iterator[Found]:
+    """The records of an export, of one `record.json`, or of all of these below a directory, such as a run store."""
+    if path.is_dir():
+        files = sorted([*path.rglob("record.json"), *path.rglob("*.jsonl")])
+        if not files:
+            raise RecordProblem(f"{path}: holds no record; expected record.json or .jsonl files in it")
+        for file in files:
+            yield from read(file)
+    elif path.suffix == ".jsonl":
+        try:
+            records = read_export(path)
+        except (ValueError, OSError) as error:
+            raise RecordProblem(str(error)) from None
+        yield from (Found(record, f"{path}, line {line}") for line, record in enumerate(records, start=2))
+    else:
+        yield Found(_single(path), str(path))
+
+
+def _single(path: Path) -> Record:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise RecordProblem(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordProblem(f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not text'})") from None
+    try:
+        record = Record.from_json(value, value.get("key", "") if isinstance(value, dict) else "")
+        key = RunConfig.from_dict(record.config).key()
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordProblem(f"{path}: {error}") from None
+    if key != record.key:
+        raise RecordProblem(f"{path}: key = {record.key!r} is invalid; its config gives {key!r}")
+    return record
+
+
+def hardware(record: Record) -> str:
+    """The kind of machine that a run was made on, with the settings that change its rounding."""
+    origin = record.provenance
+    device = str(origin.get("device", "unknown"))
+    settings = ", ".join(origin.get("execution", []))
+    return (f"{device}, {origin.get('cpu', 'unknown')}" if device == "cpu" else device) + (
+        f" ({settings})" if settings else ""
+    )
+
+
+def comparison(config: dict[str, Any]) -> str:
+    """What all runs that are compared with this one share."""
+    shared = RunConfig.from_dict(config).to_dict()
+    return json.dumps({name: value for name, value in shared.items() if name not in VARIED}, sort_keys=True)
+
+
+def problems(found: Sequence[Found], others: Sequence[Found] = ()) -> list[str]:
+    """What speaks against taking these in, beside `others` that are there already."""
+    wrong, first = [], {}
+    for item in (*others, *found):
+        known = first.setdefault(item.record.key, item)
+        if rounded(known.record.result) != rounded(item.record.result):
+            wrong.append(f"{item.where}: run {item.record.key} has another result than in {known.where}")
+    machines: dict[str, Found] = {}
+    for item in found:
+        name = comparison(item.record.config)
+        known = machines.setdefault(name, item)
+        here, there = hardware(item.record), hardware(known.record)
+        if here != there:
+            wrong.append(
+                f"{item.where}: made on {here}, but {known.where}, which it would be compared with, on {there}"
+            )
+    return wrong
+
+
+def add(files: Sequence[str | Path], into: str | Path) -> tuple[int, int]:
+    """Merge the records of `files` into the export `into`; how many are new there, and how many it has now."""
+    target = Path(into)
+    wrong: list[str] = []
+    found: list[Found] = []
+    kept = list(read(target)) if target.exists() else []
+    for name in files:
+        try:
+            found += read(Path(name))
+        except RecordProblem as error:
+            wrong.append(str(error))
+    beside = [item for path in sorted(target.parent.glob("*.jsonl")) if path != target for item in read(path)]
+    wrong += problems([*kept, *found], beside)
+    if wrong:
+        raise RecordProblem("\n".join(wrong))
+    merged = {item.record.key: item.record for item in (*found, *kept)}  # a record that is there stays as it is
+    total = export(merged.values(), target, experiment=target.stem)
+    return total - len(kept), total
+
+
+def main(args: argparse.Namespace) -> int:
+    target = check_output_file("--into", args.into)
+    if target.suffix != ".jsonl":
+        raise UsageError(f"--into = {args.into!r} is invalid; expected a file name that ends in .jsonl")
+    try:
+        new, total = add(args.files, target)
+    except RecordProblem as error:
+        lines = str(error).splitlines()
+        shown = [*lines[:20], *([f"and {len(lines) - 20} more"] if len(lines) > 20 else [])]
+        print("\n".join(f"lae records add: {line}" for line in shown), file=sys.stderr)
+        print("lae records add: nothing was written", file=sys.stderr)
+        return 1
+    print(f"{new} new records in {args.into}, {total} in all")
+    return 0

@@ -1,0 +1,67 @@
+"""How a GPU computes: settings that trade bitwise repeatability for speed. A CPU ignores them.
+
+`$LAE_EXECUTION` lists them, such as `tf32,search`; a run's provenance says which it was made with, and `lae records add`
+lets no comparison mix them. None is the default. What each does to the bits is said as PyTorch and cuDNN document it:
+nothing of this was run on a GPU for this book.
+
+==============  ==================================================================================================
+tf32            FP32 products of matrices and convolutions with 10 bits of mantissa. Repeats bitwise on one kind of
+                card; differs from FP32 in the fourth digit of a product. No effect on fp16 and bf16
+search          cuDNN times its algorithms for each new shape and takes the fastest of the deterministic ones. Which
+                that is may differ from run to run, and with it the rounding
+compile         `torch.compile` fuses the network's operations. Rounding differs from eager execution, and may differ
+                between versions of PyTorch
+channels-first  convolutions read pictures channel by channel, in place of pixel by pixel (channels-last). Another
+                order of sums, so other rounding; for comparison, since channels-last is the faster on recent cards
+==============  ==================================================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+VARIABLE = "LAE_EXECUTION"
+SETTINGS = ("tf32", "search", "compile", "channels-first")
+
+
+def settings(device: torch.device | str) -> tuple[str, ...]:
+    """The settings that act on a device, in the order of `SETTINGS`."""
+    words = [word.strip() for word in os.environ.get(VARIABLE, "").split(",") if word.strip()]
+    for word in words:
+        if word not in SETTINGS:
+            near = difflib.get_close_matches(word, SETTINGS, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"{VARIABLE}: {word!r} is invalid; expected some of {', '.join(SETTINGS)}{hint}")
+    return tuple(word for word in SETTINGS if word in words) if torch.device(device).type == "cuda" else ()
+
+
+@contextmanager
+def switched(device: torch.device | str) -> Iterator[None]:
+    """Torch's switches for the settings of a GPU, put back afterwards. Without a setting they are off."""
+    chosen = settings(device)
+    if torch.device(device).type != "cuda":
+        yield
+        return
+    before = (
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.backends.cudnn.allow_tf32,
+        torch.backends.cudnn.benchmark,
+        torch.backends.cudnn.deterministic,
+    )
+    _switch("tf32" in chosen, "tf32" in chosen, "search" in chosen, True)
+    try:
+        yield
+    finally:
+        _switch(*before)
+
+
+def _switch(matmul: bool, convolutions: bool, search: bool, deterministic: bool) -> None:
+    torch.backends.cuda.matmul.allow_tf32 = matmul
+    torch.backends.cudnn.allow_tf32 = convolutions
+    torch.backends.cudnn.benchmark = search
+    torch.backends.cudnn.deterministic = deterministic
