@@ -278,6 +278,8 @@ def _add_book(commands: argparse._SubParsersAction) -> None:
     book.add_argument("--force", action="store_true", help="execute every notebook again, whatever the cache holds")
     book.add_argument("--output", metavar="DIR", help="build under DIR (default _build; the pages are in DIR/html)")
     book.add_argument("--zip", action="store_true", help="also pack the pages into one file, to read without a network")
+    book.add_argument("--print", action="store_true", help="also write all chapters as one page, to print")
+    book.add_argument("--elsewhere", action="store_true", help="also write the notebooks that Colab and Binder open")
     book.set_defaults(run=lambda args: _book_commands().book(args), extra="book")
 
 

@@ -14,11 +14,11 @@ from lae_core.training.provenance import cpu
 PACKAGES = ("torch", "numpy", "scipy", "pandas", "sympy", "mpmath", "scikit-learn", "matplotlib", "seaborn", "plotly")
 
 
-def commit(root: Path) -> str:
-    """The short commit of the checkout, `+` added if tracked files differ from it; "unknown" outside git."""
+def commit(root: Path, digits: int = 12) -> str:
+    """The commit of the checkout, `+` added if tracked files differ from it; "unknown" outside git."""
     try:
         git = functools.partial(subprocess.run, cwd=root, capture_output=True, text=True, check=True, timeout=30)
-        head = git(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+        head = git(["git", "rev-parse", f"--short={digits}", "HEAD"]).stdout.strip()
         changed = git(["git", "status", "--porcelain", "--untracked-files=no"]).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -17,9 +17,10 @@ import pytest
 from lae_core.book import build
 from lae_core.book.batch import execute_all
 from lae_core.book.build import BuildError, book_notebooks, toc_files
+from lae_core.book.elsewhere import repository_url
 from lae_core.book.execute import uses_gpu
 from lae_core.book.notebooks import NotebookError
-from lae_core.book.sphinx_ext import provenance_html, repository_url
+from lae_core.book.sphinx_ext import provenance_html
 
 REPO = Path(__file__).resolve().parents[2]
 
