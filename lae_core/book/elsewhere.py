@@ -85,6 +85,11 @@ def install_cell(repository: str, commit: str) -> str:
     return _CELL.format(repository=repository, commit=commit)
 
 
+def requirements(repository: str, commit: str) -> str:
+    """The same for Binder, which installs before it opens a notebook."""
+    return f"--constraint constraints.txt\nlogavgexp[notebooks] @ git+{repository}@{commit}\n"
+
+
 def write(root: Path, source: Path, folder: Path, repository: str) -> None:
     """Write all that the branch holds to `folder`, afresh: the notebooks staged under `source`, and what Binder reads."""
     commit = provenance.commit(root, digits=40)
@@ -100,7 +105,7 @@ def write(root: Path, source: Path, folder: Path, repository: str) -> None:
     shutil.copy(root / "constraints.txt", folder / "constraints.txt")
     files = {
         "README.md": _README.format(repository=repository, commit=commit),
-        "requirements.txt": f"--constraint constraints.txt\nlogavgexp[notebooks] @ git+{repository}@{commit}\n",
+        "requirements.txt": requirements(repository, commit),
         "runtime.txt": f"python-{PYTHON}\n",
     }
     for name, text in files.items():
