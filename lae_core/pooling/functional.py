@@ -186,16 +186,21 @@ _forward_op.register_autograd(_backward, setup_context=_save)
 def _check_dim(z: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
     if z.dtype not in _DTYPES:
         raise TypeError(f"z has dtype {z.dtype}; logavgexp takes float64, float32, bfloat16 or float16")
-    if z.is_nested:
-        raise TypeError(
-            "z is a nested tensor; expected a padded one with a mask, or segment_logavgexp(z.values(), ptr=z.offsets())"
-        )
+    refuse_nested(z)
     rank = max(z.dim(), 1)  # as elsewhere in torch, a tensor without dimensions has a dimension 0
     if dim is None:
         return tuple(range(rank))
     # the compiler would trace the function that is cached, and warn
     find = _dims if torch.compiler.is_compiling() else _cached_dims
     return find((dim,) if isinstance(dim, int) else _indices(dim), rank)
+
+
+def refuse_nested(z: Tensor) -> None:
+    """Their sizes are symbols, which would give wrong counts rather than an error."""
+    if z.is_nested:
+        raise TypeError(
+            "z is a nested tensor; expected a padded one with a mask, or segment_logavgexp(z.values(), ptr=z.offsets())"
+        )
 
 
 def _dims(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:

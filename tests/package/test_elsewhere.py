@@ -54,6 +54,6 @@ def test_a_notebook_installs_what_it_needs_and_runs(tmp_path, monkeypatch):
 
     # what Binder installs is the same: nothing is left to fetch
     (tmp_path / "constraints.txt").write_text((REPO / "constraints.txt").read_text())
-    (tmp_path / "requirements.txt").write_text(requirements(f"file://{REPO}", commit))
+    (tmp_path / "requirements.txt").write_text(requirements(f"file://localhost{REPO}", commit))
     done = run(programs / "pip", "install", "--dry-run", "--requirement", tmp_path / "requirements.txt")
     assert done.returncode == 0, done.stdout + done.stderr
