@@ -25,7 +25,7 @@ test: env ## unit and property tests, every notebook at smoke, the book in a bro
 check: env ## the long tests as well: all models, kill matrix, real data, clean install, SLURM
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-book: env ## execute what is stale and build _build/html/index.html; OPTIONS=--zip also packs the pages into one file
+book: env ## execute what is stale and build _build/html/index.html; OPTIONS=--zip packs the pages too, --print makes one page
 	$(BIN)/lae book $(OPTIONS)
 
 lint: env ## style and types
