@@ -84,8 +84,8 @@ def _needed(page: BeautifulSoup, name: str) -> Iterator[str]:
             continue
         if address in tag.attrs:
             tag[address] = _from_root(name, str(tag[address]))
-        about = str(tag.get("src", tag.get_text())).lower()
-        if tag.name == "link" or any(word in about for word in _SCRIPTS):
+        draws = any(word in str(tag.get("src", "")) for word in _SCRIPTS) or "window.MathJax" in tag.get_text()
+        if tag.name == "link" or draws:
             yield str(tag)
 
 
