@@ -32,7 +32,7 @@ check: env ## the long tests as well: all models, kill matrix, real data, clean 
 operator: env ## the tests of the operator and of the networks alone
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long" tests/pooling tests/models
 
-book: env ## execute what is stale and build _build/html/index.html; OPTIONS=--zip also packs the pages into one file
+book: env ## execute what is stale and build _build/html/index.html; OPTIONS=--zip packs the pages too, --print makes one page
 	$(BIN)/lae book $(OPTIONS)
 
 lint: env ## style, types and the order of imports

@@ -303,6 +303,8 @@ def _add_book(commands: argparse._SubParsersAction) -> None:
     )
     _add_minutes(book)
     book.add_argument("--zip", action="store_true", help="also pack the pages into one file, to read without a network")
+    book.add_argument("--print", action="store_true", help="also write all chapters as one page, to print")
+    book.add_argument("--elsewhere", action="store_true", help="also write the notebooks that Colab and Binder open")
     book.set_defaults(run=lambda args: _book_commands().book(args), extra="book")
 
 

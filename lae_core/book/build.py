@@ -24,13 +24,12 @@ import nbformat
 import yaml
 from filelock import FileLock
 
-from lae_core.book import architecture, claims_page, front_page, rerun_pages, run_times, use_pages
+from lae_core.book import architecture, claims_page, elsewhere, front_page, rerun_pages, run_times, use_pages
 from lae_core.book.batch import execute_all
 from lae_core.book.cache import PACKAGE
 from lae_core.book.execute import Executed
 from lae_core.book.notebooks import BookError, Notebook, NotebookError
 from lae_core.book.outputs import STAMP, check_book_directory
-from lae_core.book.sphinx_ext import repository_url
 from lae_core.book.stage import Stage
 from lae_core.training import provenance
 
@@ -52,6 +51,11 @@ GENERATORS: list[Callable[[Stage], None]] = [
 
 def toc_files(root: Path) -> list[str]:
     """Every page of `_toc.yml`, in order, without suffix."""
+    return [name for _, names in toc_parts(root) for name in names]
+
+
+def toc_parts(root: Path) -> list[tuple[str, list[str]]]:
+    """The parts of `_toc.yml`, each with its caption and its pages; the first holds the front page and has no caption."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
 
     def walk(node: Any) -> Iterator[str]:
@@ -64,9 +68,15 @@ def toc_files(root: Path) -> list[str]:
             for value in node:
                 yield from walk(value)
 
-    return [
-        os.path.splitext(file)[0] if file.endswith((".md", ".ipynb")) else file for file in [toc["root"], *walk(toc)]
-    ]
+    def name(file: str) -> str:
+        return os.path.splitext(file)[0] if file.endswith((".md", ".ipynb")) else file
+
+    parts = [(part.get("caption", ""), [name(file) for file in walk(part)]) for part in toc.get("parts", [toc])]
+    return [("", [name(toc["root"])]), *parts]
+
+
+def book_title(root: Path) -> str:
+    return str(yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["title"])
 
 
 def book_notebooks(root: Path) -> list[Notebook]:
@@ -128,6 +138,7 @@ def render(root: Path, source: Path, html: Path, profile: str) -> None:
         "nitpicky": True,
         "lae_profile": profile,
         "lae_root": str(root),
+        "html_theme_options": config["html_theme_options"] | elsewhere.launch_options(elsewhere.repository_url()),
     }
     with warnings.catch_warnings():
         # sphinx_external_toc walks over every object in memory, which wakes deprecated names inside torch.
@@ -190,4 +201,4 @@ def _fingerprint(root: Path, source: Path) -> dict[str, str]:
     digests = {
         os.path.relpath(path, root): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(files)
     }
-    return digests | {"commit": provenance.short_commit(root), "repository": repository_url()}
+    return digests | {"commit": provenance.short_commit(root), "repository": elsewhere.repository_url()}

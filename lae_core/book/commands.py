@@ -81,12 +81,22 @@ def book(args: argparse.Namespace) -> int:
     if args.plan:
         return _show_plan(root, args.profile)
     deadline.set_minutes(args.minutes)
+    from lae_core.book import elsewhere
     from lae_core.book.build import build
     from lae_core.book.bundle import bundle
+    from lae_core.book.print_page import print_page
 
     output = root / "_build" if args.output is None else Path(args.output)
     index = build(root, output, args.profile, args.force)
     print(f"the book is {os.path.relpath(index)} ({time.perf_counter() - start:.0f} s)")
+    if args.print:
+        print(f"all chapters on one page: {os.path.relpath(print_page(root, index.parent))}")
+    if args.elsewhere and (repository := elsewhere.repository_url()):
+        folder = index.parents[1] / "elsewhere"
+        elsewhere.write(root, index.parents[1] / "src", folder, repository)
+        print(f"notebooks for Colab and Binder: {os.path.relpath(folder)}")
+    elif args.elsewhere:
+        print("no notebooks for Colab and Binder: the address of the repository (LAE_REPOSITORY) is not set")
     if args.zip:
         print(f"all of it in one file: {os.path.relpath(bundle(index.parent))}")
     return 0

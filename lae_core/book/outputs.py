@@ -14,7 +14,15 @@ from lae_core.book.notebooks import NotebookError
 from lae_core.runs.files import UsageError, check_output_file
 
 STAMP = ".lae-book"
-_OURS = ("src", "html", ".doctrees", "rendered.json", ".build.lock")  # what a build writes in its directory
+_OURS = (
+    "src",
+    "html",
+    "elsewhere",
+    "print",
+    ".doctrees",
+    "rendered.json",
+    ".build.lock",
+)  # what a build writes in its directory
 
 
 def verdicts_beside(output: Path) -> Path:

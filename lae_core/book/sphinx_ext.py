@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +15,7 @@ from myst_nb.core.render import MimeData, MimeRenderPlugin
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
+from lae_core.book.elsewhere import repository_url
 from lae_core.training import provenance
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -124,13 +124,6 @@ def _code_in_docstrings(app: Sphinx, what: str, name: str, obj: Any, options: An
         for at, (line, gap, block) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
             if re.search(r"[^:]:$", line) and not gap and block.startswith("    "):
                 lines[at] += ":"
-
-
-def repository_url() -> str:
-    """Where the sources are published: known on GitHub's runners, or told by $LAE_REPOSITORY; else no links to them."""
-    told = os.environ.get("LAE_REPOSITORY")
-    server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
-    return told.rstrip("/") if told else f"{server}/{name}" if server and name else ""
 
 
 def _settings(app: Sphinx, config: Any) -> None:

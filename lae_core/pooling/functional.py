@@ -189,10 +189,7 @@ def _check_dim(z: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
         raise TypeError(f"z is {type(z).__name__}; expected a torch.Tensor")
     if z.dtype not in _DTYPES:
         raise TypeError(f"z has dtype {z.dtype}; logavgexp takes float64, float32, bfloat16 or float16")
-    if z.is_nested:
-        raise TypeError(
-            "z is a nested tensor; expected a padded one with a mask, or segment_logavgexp(z.values(), ptr=z.offsets())"
-        )
+    refuse_nested(z)
     if z.layout != torch.strided:
         raise TypeError(f"z has layout {z.layout}; expected a dense tensor, such as z.to_dense()")
     rank = max(z.dim(), 1)  # as elsewhere in torch, a tensor without dimensions has a dimension 0
@@ -201,6 +198,14 @@ def _check_dim(z: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
     # the compiler would trace the function that is cached, and warn
     find = _dims if torch.compiler.is_compiling() else _cached_dims
     return find((dim,) if isinstance(dim, int) else _indices(dim), rank)
+
+
+def refuse_nested(z: Tensor) -> None:
+    """Their sizes are symbols, which would give wrong counts rather than an error."""
+    if z.is_nested:
+        raise TypeError(
+            "z is a nested tensor; expected a padded one with a mask, or segment_logavgexp(z.values(), ptr=z.offsets())"
+        )
 
 
 def _dims(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lae_core.pooling import temperature
-from lae_core.pooling.functional import logavgexp
+from lae_core.pooling.functional import logavgexp, refuse_nested
 
 _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCL", "NCDHW"), ("NLC", "NHWC", "NDHWC")
 
@@ -50,6 +50,7 @@ class GlobalPool(nn.Module):
             mask: boolean, (batch, \*positions), or of as many dimensions as z; sizes of 1 are broadcast.
             lengths: (batch,), for inputs with one dimension of positions: how many of them count, from the first on.
         """
+        refuse_nested(z)
         last = self.input_fmt in _CHANNELS_LAST
         if z.dim() < 3:
             shape = "(batch, *positions, channels)" if last else "(batch, channels, *positions)"

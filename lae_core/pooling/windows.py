@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lae_core.pooling import temperature
-from lae_core.pooling.functional import logavgexp
+from lae_core.pooling.functional import logavgexp, refuse_nested
 
 _TRAIN = ("no", "one", "channel")
 _SIZES = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
@@ -67,6 +67,7 @@ class LogAvgExpPool(nn.Module):
         return temperature.from_log(self.log_t)
 
     def forward(self, z: Tensor) -> Tensor:
+        refuse_nested(z)
         if z.dim() not in (self.positions + 1, self.positions + 2):
             sizes = ", ".join(_SIZES[self.positions])
             raise ValueError(

@@ -17,9 +17,10 @@ import pytest
 from lae_core.book import build
 from lae_core.book.batch import execute_all
 from lae_core.book.build import BuildError, book_notebooks, toc_files
+from lae_core.book.elsewhere import BRANCH, repository_url
 from lae_core.book.execute import uses_gpu
 from lae_core.book.notebooks import NotebookError
-from lae_core.book.sphinx_ext import provenance_html, repository_url
+from lae_core.book.sphinx_ext import provenance_html
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -237,3 +238,25 @@ def test_links_to_sources_only_where_a_repository_is_known(monkeypatch):
     assert repository_url() == "https://code.example/someone/lae"
     monkeypatch.setenv("LAE_REPOSITORY", "https://mirror.example/lae/")
     assert repository_url() == "https://mirror.example/lae"
+
+
+def test_notebook_pages_open_on_colab_and_binder_once_there_is_an_address(small_book, monkeypatch):
+    for name in ("LAE_REPOSITORY", "GITHUB_SERVER_URL", "GITHUB_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def links() -> dict[str, list[str]]:
+        html = build.build(small_book.root, small_book.root / "_build", "smoke").parent
+        pages = {"notebook": html / "notebooks" / "part" / "one.html", "prose": html / "book" / "intro.html"}
+        wanted = re.compile(r'href="(https://(?:colab|mybinder)[^"]*)"')
+        return {kind: wanted.findall(page.read_text()) for kind, page in pages.items()}
+
+    assert links() == {"notebook": [], "prose": []}
+    monkeypatch.setenv("LAE_REPOSITORY", "https://github.com/someone/pooling/")
+    there = "someone/pooling", BRANCH, "notebooks/part/one.ipynb"
+    assert links() == {
+        "notebook": [
+            "https://mybinder.org/v2/gh/{}/{}?urlpath=lab/tree/{}".format(*there),
+            "https://colab.research.google.com/github/{}/blob/{}/{}".format(*there),
+        ],
+        "prose": [],
+    }

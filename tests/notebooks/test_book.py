@@ -9,8 +9,10 @@ from pathlib import Path
 import nbformat
 import pytest
 from browser import VIEWS, browser_page, check_book
+from bs4 import BeautifulSoup
 
 from lae_core.book.build import book_notebooks, toc_files
+from lae_core.book.print_page import print_page
 
 
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
@@ -64,6 +66,24 @@ def test_plotly_is_loaded_only_where_it_draws(smoke_book: Path):
     loads = {page for page in pages if "plotly.min.js" in page.read_text(encoding="utf-8")}
     draws = {page for page in pages if 'class="lae-plotly"' in page.read_text(encoding="utf-8")}
     assert loads == draws != set()
+
+
+def test_all_chapters_on_one_page_to_print(smoke_book: Path, repo: Path):
+    """Each chapter once and in order; the page is checked as all others are, but for its weight."""
+    page = print_page(repo, smoke_book / "html")
+    problems = check_book(page.parent, VIEWS[0])
+    assert [problem for problem in problems if "MB with its pictures" not in problem] == []
+    printed = BeautifulSoup(page.read_text(encoding="utf-8"), "html.parser")
+    chapters = printed.select("section.lae-chapter")
+    assert [chapter["id"] for chapter in chapters] == toc_files(repo)
+    assert all(chapter.h1 and chapter.select("aside.lae-provenance") for chapter in chapters)
+    names = [tag["id"] for tag in printed.select("[id]")]
+    assert len(names) == len(set(names))
+    assert not printed.select("details.hide, button, a.headerlink")
+    original = BeautifulSoup((smoke_book / "html" / f"{toc_files(repo)[1]}.html").read_text(), "html.parser")
+    captions = [caption.get_text(" ", strip=True) for caption in original.select("article .caption-number")]
+    numbers = [caption.get_text(" ", strip=True) for caption in chapters[1].select(".caption-number")]
+    assert numbers == captions != []
 
 
 def test_search_figures_and_theme_from_disk(smoke_book: Path):

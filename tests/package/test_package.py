@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-import venv
 import zipfile
 from collections.abc import Iterator
 from importlib import metadata
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from environments import canonical, closure, environment_with_torch, modules, run
 
 import lae_core
 
@@ -36,14 +36,6 @@ SUBPACKAGES = {
 SUBPACKAGES |= {"evidence": ["book"], "figures": ["book"], "bench": ["book"], "book": ["book"]}
 # Imported where the user asked for it, behind a message that names the extra.
 ON_REQUEST = {"models": ["pretrained"], "training": ["pretrained"], "bench": ["peers"]}
-
-
-def run(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)
-
-
-def canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def declared(extras: list[str]) -> set[str]:
@@ -97,7 +89,7 @@ print(*{name.split(".")[0] for name in set(sys.modules) - before})
     done = run(sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
     # What torch itself loads late is torch's: its requirements, and NumPy, which it uses where it finds it.
-    torchs_own = {module for name in ("torch", "numpy", *_closure("torch")) for module in _modules(name)}
+    torchs_own = {module for name in ("torch", "numpy", *closure("torch")) for module in modules(name)}
     assert set(done.stdout.split()) - set(sys.stdlib_module_names) - torchs_own == {"lae_core"}
 
 
@@ -174,28 +166,6 @@ def test_types():
 # ------------------------------------------------------------------- wheel, sdist, clean installation
 
 
-def _closure(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
-    """The distributions that an installed one requires, itself included, on this machine."""
-    from packaging.requirements import Requirement
-
-    found, todo = set(), [(name, extras)]
-    while todo:
-        name, extras = todo.pop()
-        if canonical(name) in found and not extras:
-            continue
-        found.add(canonical(name))
-        for line in metadata.requires(name) or []:
-            need = Requirement(line)
-            if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras or {""}):
-                todo.append((need.name, frozenset(need.extras)))
-    return found
-
-
-def _modules(name: str) -> set[str]:
-    """What a distribution put at the top of site-packages: modules, packages, and its metadata."""
-    return {file.parts[0].removesuffix(".py") for file in metadata.files(name) or [] if file.parts[0] != ".."}
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> Path:
     """A folder with the sdist, and the wheel made from it (not from the checkout, whose other files would help it)."""
@@ -207,29 +177,14 @@ def built(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def clean(built: Path, tmp_path_factory) -> Path:
-    """The bin folder of a new environment with the wheel in it, and torch with its own requirements and nothing else.
-
-    Torch is lent by links to the files of this environment: a second copy of it would be 5 GB to download.
-    """
-    home = tmp_path_factory.mktemp("clean")
-    site = Path(metadata.distribution("torch").locate_file(""))
-    lent = home / "lent"
-    lent.mkdir()
-    for name in _closure("torch"):
-        for top in {file.parts[0] for file in metadata.files(name) or [] if file.parts[0] not in ("..", "__pycache__")}:
-            if not (lent / top).exists():
-                (lent / top).symlink_to(site / top)
-    venv.create(home / "env", with_pip=True)
-    (packages,) = (home / "env" / "lib").glob("python*/site-packages")
-    for old in packages.glob("setuptools*"):  # Python 3.11 puts one there that is too old for torch
-        shutil.rmtree(old)
-    (packages / "lent.pth").write_text(f"{lent}\n")
+    """The bin folder of a new environment with the wheel in it, and torch with its own requirements and nothing else."""
+    programs = environment_with_torch(tmp_path_factory.mktemp("clean"))
     # Without an index, whatever pip is told elsewhere: a requirement beyond torch would stop it here.
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     alone["PIP_CONFIG_FILE"] = os.devnull
-    done = run(home / "env" / "bin" / "pip", "install", "--no-index", next(built.glob("*.whl")), env=alone)
+    done = run(programs / "pip", "install", "--no-index", next(built.glob("*.whl")), env=alone)
     assert done.returncode == 0, done.stdout + done.stderr
-    return home / "env" / "bin"
+    return programs
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from lae_core import logavgexp
+from lae_core import LogAvgExpPool1d, logavgexp, make_pool, segment_logavgexp
 
 INF, NAN = math.inf, math.nan
 
@@ -127,10 +127,21 @@ def test_integers_of_numpy_are_integers(dim):
 
 @pytest.mark.filterwarnings("ignore")  # torch's, that nested tensors are new
 @pytest.mark.parametrize("layout", [torch.jagged, torch.strided], ids=str)
-def test_a_nested_tensor_is_refused(layout):
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda z: logavgexp(z, dim=1),
+        lambda z: segment_logavgexp(z, torch.tensor([0, 1])),
+        make_pool("avg", input_fmt="NLC"),
+        make_pool("lae", input_fmt="NLC"),
+        LogAvgExpPool1d(2),
+    ],
+    ids=["function", "segments", "avg", "lae", "windows"],
+)
+def test_a_nested_tensor_is_refused(layout, pool):
     nested = torch.nested.nested_tensor([torch.zeros(3, 2), torch.ones(5, 2)], layout=layout)
     with pytest.raises(TypeError, match=r"z is a nested tensor.*segment_logavgexp"):
-        logavgexp(nested, dim=1)
+        pool(nested)
 
 
 def test_a_tensor_t_that_is_not_positive_gives_nan():
