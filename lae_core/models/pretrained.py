@@ -11,11 +11,13 @@ import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
 @dataclass(frozen=True)
@@ -131,3 +133,16 @@ class Trunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.model.forward_features(x)
+
+
+def fold(trunk: nn.Module) -> nn.Module:
+    """Fold each normalisation into the convolution before it, in place; its activation stays.
+
+    That changes nothing but rounding, of which bfloat16 then has less, and it is faster.
+    """
+    for module in list(trunk.modules()):
+        for (name, convolution), (after, norm) in pairwise(list(module.named_children())):
+            if isinstance(convolution, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
+                setattr(module, name, fuse_conv_bn_eval(convolution, norm))
+                setattr(module, after, getattr(norm, "act", nn.Identity()))
+    return trunk

@@ -63,7 +63,7 @@ class FrozenConfig:
     batch: int = 100
     lr: float = 0.001
     pool_lr: float = 0.01  # of a trained pool's own parameters
-    precision: str = "fp32"  # of the frozen network, and of the products over all positions: fp32, bf16
+    precision: str = "fp32"  # of the frozen network, and of the products over all positions: fp32, bf16, bf16-folded
     fold: int | None = None
     seed: int = 0
     recipe: int = 1  # raised when a change in code could change results
@@ -253,7 +253,7 @@ def _pooled(head: Head, config: FrozenConfig, maps: Tensor) -> Tensor:
 
 def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
     """Maps as the pool takes them: behind the network's last activation, ReLU6, or before it."""
-    maps = maps if config.precision == "bf16" else maps.float()
+    maps = maps.float() if config.precision == "fp32" else maps
     return maps.clamp(0, 6) if config.activation == "after" else maps
 
 

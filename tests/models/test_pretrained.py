@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lae_core.models import pretrained
-from lae_core.models.pretrained import WEIGHTS, Trunk, as_input, load_pretrained, rename, weights_file
+from lae_core.models.pretrained import WEIGHTS, Trunk, as_input, fold, load_pretrained, rename, weights_file
 
 LITE0 = WEIGHTS["efficientnet-lite0"]
 with_weights = pytest.mark.skipif(
@@ -85,6 +85,15 @@ def test_the_trunk_is_the_network_up_to_its_activation():
         torch.testing.assert_close(maps.clamp(0, 6), whole.forward_features(x))
         pooled = whole.classifier(maps.clamp(0, 6).mean((2, 3)))
         torch.testing.assert_close(pooled, whole(x), atol=1e-4, rtol=1e-4)
+
+
+@with_weights
+def test_folding_changes_nothing_but_rounding():
+    x = as_input(torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)))
+    trunk, folded = Trunk(load_pretrained()).double(), fold(Trunk(load_pretrained()).double())
+    assert not [m for m in folded.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    with torch.inference_mode():
+        torch.testing.assert_close(folded(x.double()), trunk(x.double()))
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -104,10 +104,10 @@ def test_an_extraction_that_was_stopped_goes_on(cache):
 def test_what_decides_the_maps_names_them(cache):
     portion = Portion("digits", "test", 0, 10)
     for pictures in (WholePictures(portion, 32), WholePictures(portion, 64), Canvases(portion, 64, "digits", 32)):
-        for precision in ("fp32", "bf16"):
+        for precision in features.PRECISIONS:
             feature_maps(pictures, precision=precision, trunk=Counting().to(features.PRECISIONS[precision][0]))
-    assert len(list(cache.iterdir())) == 6
-    with pytest.raises(ValueError, match="precision = 'fp8' is invalid; expected one of fp32, bf16"):
+    assert len(list(cache.iterdir())) == 9
+    with pytest.raises(ValueError, match="precision = 'fp8' is invalid; expected one of fp32, bf16, bf16-folded"):
         feature_maps(WholePictures(portion, 32), precision="fp8")
 
 
