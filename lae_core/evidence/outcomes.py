@@ -204,14 +204,11 @@ def setting(records: Sequence[Record]) -> str:
     n = len({r.config[over] for r in records})
     pictures = f"{config['subset']:,} training pictures" if config["subset"] else "all training pictures"
     where = origin.get("gpu") or origin.get("cpu") or "unknown hardware"
-    size = (
-        ""
-        if network is None
-        else f" with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions"
-    )
+    named = network_title(config)
+    if network is not None:  # heads on a frozen network record none
+        named += f" with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions"
     return (
-        f"{_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; "
-        f"{network_title(config)}{size}; "
+        f"{_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; {named}; "
         f"n = {n} {over}s per arm; {where}."
     )
 

@@ -6,6 +6,7 @@ import pytest
 from lae_core.evidence import outcomes
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
+from lae_core.training.frozen import FrozenConfig
 
 
 def row(epoch, valid_error=None, **more):
@@ -81,3 +82,12 @@ def test_the_setting_names_all_that_a_reader_must_know():
     whole = Record("", runs[0].config | {"subset": None, "data": "imagewoof2-128"}, runs[0].result, {})
     assert "all training pictures" in outcomes.setting([whole])
     assert "Imagewoof" in outcomes.setting([whole]) and "unknown hardware" in outcomes.setting([whole])
+
+
+def test_the_setting_of_frozen_heads_names_their_network():
+    config = FrozenConfig(data="cifar100", image_size=128, subset=4000, epochs=20, seed=1)
+    text = outcomes.setting(
+        [Record(config.key(), config.to_dict(), {"final": {"accuracy": 0.5}}, {"cpu": "a processor"})]
+    )
+    for part in ("CIFAR-100 at 128 px", "4,000 training pictures", "20 epochs", "EfficientNet-lite0, frozen; n = 1"):
+        assert part in text
