@@ -41,6 +41,12 @@ def test_each_arm_gets_the_rates_that_were_best_on_the_mean_of_the_folds(how):
     assert len(search) == 3 * 3 * 2 + 2 * 2
 
 
+def test_a_single_rate_is_taken_without_a_search():
+    chosen, search = with_own_rates(ARMS, rates=[0.5], pool_rates=[0.25], folds=2, record="none.jsonl")
+    assert search == [] and {config.lr for config in chosen.values()} == {0.5}
+    assert [config.pool_lr for config in chosen.values()] == [0.01, 0.01, 0.25]
+
+
 def test_an_arm_whose_search_is_not_recorded_is_left_out(how):
     with_own_rates({"avg": ARMS["avg"]}, rates=RATES, folds=2, **how)
     with_own_rates({"max": ARMS["max"]}, rates=RATES[:2], folds=2, **how)
