@@ -206,14 +206,16 @@ def cpu_hours(records: Iterable[Record]) -> float:
 def setting(records: Sequence[Record]) -> str:
     """One line under a figure: data, network, n and hardware, read off the records."""
     first = records[0]
-    config, network, origin = first.config, first.result["network"], first.provenance
+    config, network, origin = first.config, first.result.get("network"), first.provenance
     over = "seed" if config["fold"] is None else "fold"
     n = len({r.config[over] for r in records})
     pictures = f"{config['subset']:,} training pictures" if config["subset"] else "all training pictures"
     where = origin.get("gpu") or origin.get("cpu") or "unknown hardware"
+    named = network_title(config)
+    if network is not None:  # heads on a frozen network record none
+        named += f" with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions"
     return (
-        f"{_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; "
-        f"{network_title(config)} with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions; "
+        f"{_data(config)}, {pictures}, {config['epochs']} epochs, batch {config['batch']}; {named}; "
         f"n = {n} {over}s per arm; {where}."
     )
 

@@ -18,12 +18,17 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from lae_core.models.pretrained import Trunk, as_input, load_pretrained, weights_of
+from lae_core.models.pretrained import Trunk, as_input, fold, load_pretrained, weights_of
 
 PART = 250  # pictures in a file
 BATCH = 50
 TRANSFORM = "(x-127)/128, before the last activation"
-PRECISIONS = {"fp32": (torch.float32, torch.float16), "bf16": (torch.bfloat16, torch.bfloat16)}  # computed in, kept in
+# What maps are computed in, and kept in. Folded: with each normalisation in the convolution before it.
+PRECISIONS = {
+    "fp32": (torch.float32, torch.float16),
+    "bf16": (torch.bfloat16, torch.bfloat16),
+    "bf16-folded": (torch.bfloat16, torch.bfloat16),
+}
 
 
 class PictureSet(Protocol):
@@ -49,8 +54,8 @@ def feature_maps(
 ) -> Tensor:
     """The maps of all pictures, (pictures, channels, rows, columns), from the cache; what it lacks is computed.
 
-    `precision` is fp32, or bf16 where the processor has it. `trunk` stands for the network's own in tests. `progress`
-    draws a bar on standard error, by default only on a terminal.
+    `precision` is fp32, or bf16 or bf16-folded where the processor has it. `trunk` stands for the network's own in
+    tests. `progress` draws a bar on standard error, by default only on a terminal.
     """
     from safetensors.torch import save_file
 
@@ -101,7 +106,8 @@ def _compute(pictures: PictureSet, start: int, stop: int, model: nn.Module, prec
 
 @functools.lru_cache(maxsize=1)
 def _trunk(network: str, precision: str) -> nn.Module:
-    model = Trunk(load_pretrained(network)).to(PRECISIONS[precision][0])
+    model = Trunk(load_pretrained(network))
+    model = (fold(model) if precision.endswith("folded") else model).to(PRECISIONS[precision][0])
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 

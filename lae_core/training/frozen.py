@@ -63,7 +63,7 @@ class FrozenConfig:
     batch: int = 100
     lr: float = 0.001
     pool_lr: float = 0.01  # of a trained pool's own parameters
-    precision: str = "fp32"  # of the frozen network, and of the products over all positions: fp32, bf16
+    precision: str = "fp32"  # of the frozen network, and of the products over all positions: fp32, bf16, bf16-folded
     fold: int | None = None
     seed: int = 0
     recipe: int = 1  # raised when a change in code could change results
@@ -151,19 +151,15 @@ class Head(nn.Module):
         self.linear = nn.Linear(channels, classes)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
-        self.place = place
+        self.place, self.spec = place, pool
         self.pool = make_pool(pool, classes if place == "scores" else channels)
 
     def forward(self, maps: Tensor) -> Tensor:
         if self.place == "features":
-            return self.linear(self.pool_features(maps))
+            return self.linear(self.pool(maps.to(self.linear.weight.dtype).transpose(1, 2)))
         weight, bias = self.linear.weight, self.linear.bias
         scores = F.linear(maps, weight.to(maps.dtype)).to(weight.dtype) + bias
         return self.pool(scores.transpose(1, 2))
-
-    def pool_features(self, maps: Tensor) -> Tensor:
-        """(batch, channels), for pools over features."""
-        return self.pool(maps.to(self.linear.weight.dtype).transpose(1, 2))
 
     @property
     def pools_once(self) -> bool:
@@ -195,7 +191,7 @@ def _head(config: FrozenConfig) -> tuple[Head, float]:
     """The head before training, and the spread of the features: their deviation over positions, the mean over all."""
     shown = config.train_pictures()[0] if config.epochs else config.test_pictures()
     maps, _ = _maps(shown, config.network, config.precision)
-    spread = _active(maps[:BATCH], config).float().std(1, unbiased=False).mean().item()
+    spread = _active(maps[:BATCH], config.precision, config.activation).float().std(1, unbiased=False).mean().item()
     pool = PoolSpec.parse(config.pool)
     if config.in_spreads:
         pool = PoolSpec.parse(f"lae(t0={pool['t0'] * spread})")
@@ -218,7 +214,7 @@ def _train(head: Head, config: FrozenConfig) -> None:
     parts = [_maps(part, config.network, config.precision) for part in config.train_pictures()]
     labels = torch.cat([labels for _, labels in parts])
     if head.pools_once:
-        inputs = torch.cat([_pooled(head, config, maps) for maps, _ in parts])
+        inputs = torch.cat([_pooled(part, head.spec, config) for part in config.train_pictures()])
     else:
         inputs = torch.cat([maps for maps, _ in parts])
     groups: list[dict[str, Any]] = [{"params": head.linear.parameters(), "lr": config.lr}]
@@ -231,7 +227,7 @@ def _train(head: Head, config: FrozenConfig) -> None:
     for _ in range(config.epochs):
         for index in torch.randperm(len(labels), generator=order).split(config.batch):
             x = inputs[index]
-            scores = head.linear(x) if head.pools_once else head(_active(x, config))
+            scores = head.linear(x) if head.pools_once else head(_active(x, config.precision, config.activation))
             optimiser.zero_grad()
             F.cross_entropy(scores, labels[index]).backward()
             optimiser.step()
@@ -240,21 +236,34 @@ def _train(head: Head, config: FrozenConfig) -> None:
 
 @torch.no_grad()
 def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
-    maps, labels = _maps(config.test_pictures(size), config.network, config.precision)
-    scores = torch.cat([head(_active(part, config)) for part in maps.split(BATCH)])
+    shown = config.test_pictures(size)
+    maps, labels = _maps(shown, config.network, config.precision)
+    if head.pools_once:
+        scores = torch.cat([head.linear(part) for part in _pooled(shown, head.spec, config).split(BATCH)])
+    else:
+        scores = torch.cat([head(_active(part, config.precision, config.activation)) for part in maps.split(BATCH)])
     loss, right = F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).double().mean().item()
     return {"accuracy": right, "loss": loss}
 
 
+def _pooled(pictures: Pictures, pool: str, config: FrozenConfig) -> Tensor:
+    return _pooled_once(pictures, pool, config.network, config.precision, config.activation)
+
+
+@functools.lru_cache(maxsize=40)
 @torch.no_grad()
-def _pooled(head: Head, config: FrozenConfig, maps: Tensor) -> Tensor:
-    return torch.cat([head.pool_features(_active(part, config)) for part in maps.split(BATCH)])
+def _pooled_once(pictures: Pictures, pool: str, network: str, precision: str, activation: str) -> Tensor:
+    """(pictures, channels) of a pool with nothing to learn; kept for runs at another rate, and of another seed."""
+    maps, _ = _maps(pictures, network, precision)
+    pooling = make_pool(pool, maps.shape[2])
+    parts = (_active(part, precision, activation).float() for part in maps.split(BATCH))
+    return torch.cat([pooling(part.transpose(1, 2)) for part in parts])
 
 
-def _active(maps: Tensor, config: FrozenConfig) -> Tensor:
+def _active(maps: Tensor, precision: str, activation: str) -> Tensor:
     """Maps as the pool takes them: behind the network's last activation, ReLU6, or before it."""
-    maps = maps if config.precision == "bf16" else maps.float()
-    return maps.clamp(0, 6) if config.activation == "after" else maps
+    maps = maps.float() if precision == "fp32" else maps
+    return maps.clamp(0, 6) if activation == "after" else maps
 
 
 @functools.lru_cache(maxsize=20)

@@ -6,6 +6,7 @@ import pytest
 from lae_core.evidence import outcomes
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
+from lae_core.training.frozen import FrozenConfig
 
 
 def row(epoch, valid_error=None, **more):
@@ -91,3 +92,12 @@ def test_by_how_much_a_gap_is_narrower():
         return runs
 
     assert outcomes.gap_narrowed([arm(0.1, 0.2), arm(0.2, 0.1)]) == pytest.approx([50.0, -100.0])
+
+
+def test_the_setting_of_frozen_heads_names_their_network():
+    config = FrozenConfig(data="cifar100", image_size=128, subset=4000, epochs=20, seed=1)
+    text = outcomes.setting(
+        [Record(config.key(), config.to_dict(), {"final": {"accuracy": 0.5}}, {"cpu": "a processor"})]
+    )
+    for part in ("CIFAR-100 at 128 px", "4,000 training pictures", "20 epochs", "EfficientNet-lite0, frozen; n = 1"):
+        assert part in text

