@@ -27,8 +27,8 @@ def with_own_rates(
     """Each arm at the rates that did best on the held-out pictures, and the runs of this search.
 
     First the rate of the head, then, of a pool that learns something, that of the pool, at the head's rate just chosen.
-    The score is the mean accuracy over `folds` runs; a single rate is taken without a search. `how` goes to :func:`.gather`; with `partial`, an arm whose search
-    is not recorded is left out.
+    The score is the mean accuracy over `folds` runs; a single rate is taken without a search. `how` goes to
+    :func:`.gather`; with `partial`, an arm whose search is not recorded is left out.
     """
     chosen, spent = dict(arms), {}
     for field, values in (("lr", rates), ("pool_lr", pool_rates)):

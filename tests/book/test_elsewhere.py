@@ -10,8 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lae_core.book import elsewhere, provenance
+from lae_core.book import elsewhere
 from lae_core.book.elsewhere import BRANCH, NotPublished, install_cell, launch_options, write
+from lae_core.training import provenance
 
 REPO = Path(__file__).resolve().parents[2]
 ADDRESS = "https://github.com/someone/pooling"
@@ -63,7 +64,7 @@ def test_the_branch_holds_each_notebook_with_its_first_cell_and_what_binder_read
 
 def test_a_commit_that_nobody_else_has_is_refused(checkout):
     (checkout / "constraints.txt").write_text("torch==2.14.0\n")
-    assert provenance.commit(checkout).endswith("+")
+    assert provenance.short_commit(checkout).endswith("+")
     with pytest.raises(NotPublished, match=r"commit = [0-9a-f]{40}\+ is invalid; expected a checkout without changes"):
         write(checkout, checkout / "_build" / "src", checkout / "_build" / "elsewhere", ADDRESS)
     assert not (checkout / "_build" / "elsewhere").exists()

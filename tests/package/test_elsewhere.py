@@ -11,9 +11,9 @@ import pytest
 from environments import environment_with_torch, run
 from nbclient import NotebookClient
 
-from lae_core.book import provenance
 from lae_core.book.elsewhere import install_cell, requirements
 from lae_core.book.notebooks import Notebook
+from lae_core.training import provenance
 
 REPO = Path(__file__).resolve().parents[2]
 WHERE = """\
@@ -28,7 +28,7 @@ print("torch", version("torch"), "torchvision", version("torchvision"), "pandas"
 def test_a_notebook_installs_what_it_needs_and_runs(tmp_path, monkeypatch):
     """The project comes from this checkout, as last committed, in place of the repository's address."""
     programs = environment_with_torch(tmp_path)
-    commit = provenance.commit(REPO, digits=40).removesuffix("+")
+    commit = provenance.short_commit(REPO, digits=40).removesuffix("+")
     done = run(programs / "pip", "install", "--quiet", "ipykernel")  # as a service brings it, of whatever version
     assert done.returncode == 0, done.stderr
     kernel = tmp_path / "jupyter" / "kernels" / "elsewhere"
