@@ -30,7 +30,8 @@ def with_own_rates(
     The score is the mean accuracy over `folds` runs; a single rate is taken without a search. `how` goes to
     :func:`.gather`; with `partial`, an arm whose search is not recorded is left out.
     """
-    chosen, spent = dict(arms), {}
+    chosen = dict(arms)
+    spent: dict[str, Record] = {}
     for field, values in (("lr", rates), ("pool_lr", pool_rates)):
         searched = {name: config for name, config in chosen.items() if field == "lr" or learns(config.pool)}
         if not searched or len(values) < 2:

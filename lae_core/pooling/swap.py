@@ -96,7 +96,7 @@ class _PoolAfter:
     def __call__(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
         z = output.relu() if self.rectify else output
         if self.window:
-            return self.pool(z).expand_as(z)
+            return cast(Tensor, self.pool(z)).expand_as(z)
         if not self.prefix:
             return cast(Tensor, self.pool(z))
         return torch.cat([z[:, : self.prefix], self.pool(z[:, self.prefix :])], 1)

@@ -106,7 +106,7 @@ def _compute(pictures: PictureSet, start: int, stop: int, model: nn.Module, prec
 
 @functools.lru_cache(maxsize=1)
 def _trunk(network: str, precision: str) -> nn.Module:
-    model = Trunk(load_pretrained(network))
+    model: nn.Module = Trunk(load_pretrained(network))
     model = (fold(model) if precision.endswith("folded") else model).to(PRECISIONS[precision][0])
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
