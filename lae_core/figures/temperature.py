@@ -57,6 +57,8 @@ def _runs_at(
     origin = np.log2(t0) if relative else 0.0
     logs = [np.log2(run[np.isfinite(run)]) - origin for run in runs]
     logs = [run for run in logs if len(run)]
+    if not logs:  # all of them diverged
+        return
     at = np.log2(t0) + shift
     if any(len(run) > 1 for run in logs):
         bodies: Any = axes.violinplot([np.concatenate(logs)], [at], widths=0.9, showextrema=False)["bodies"]
