@@ -94,7 +94,8 @@ def comparison(config: dict[str, Any]) -> str:
 
 def problems(found: Sequence[Found], others: Sequence[Found] = ()) -> list[str]:
     """What speaks against taking these in, beside `others` that are there already."""
-    wrong, first = [], {}
+    wrong: list[str] = []
+    first: dict[str, Found] = {}
     for item in (*others, *found):
         known = first.setdefault(item.record.key, item)
         if rounded(known.record.result) != rounded(item.record.result):

@@ -208,8 +208,8 @@ class Session:
             spec = self.split.spec
             whiten_first_convolution(self.network, augment.normalise(pictures, spec.mean, spec.std))
         self.facts = network.measure(self.network, config.image_size)
-        chosen = execution.settings(self.device)
-        self.channels_first, self.compiled = "channels-first" in chosen, "compile" in chosen
+        words = execution.settings(self.device)
+        self.channels_first, self.compiled = "channels-first" in words, "compile" in words
         if not self.channels_first:
             self.network.to(memory_format=torch.channels_last)
         fused: Any = torch.compile(self.network) if self.compiled else self.network
