@@ -57,7 +57,7 @@ def modern_hours(config: RunConfig) -> float:
 
 
 _SHAPE = ("network", "depth", "width", "pool", "squeeze", "squeeze_ratio", "squeeze_place", "last_activation", "tail",
-          "survival", "attention", "stem_stride", "image_size")  # fmt: skip
+          "survival", "attention", "stem_stride", "stem", "strides", "image_size")  # fmt: skip
 
 
 def step_flops(config: RunConfig) -> tuple[float, float]:
