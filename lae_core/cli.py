@@ -118,6 +118,13 @@ def _bench_operator(args: argparse.Namespace) -> int:
     return operator.main(args)
 
 
+def _bench_windows(args: argparse.Namespace) -> int:
+    _check_report(args.json)
+    from lae_core.bench import windows
+
+    return windows.main(args)
+
+
 def _add_bench(commands: argparse._SubParsersAction) -> None:
     bench = commands.add_parser("bench", help="time our code against its peers, as ratios")
     kinds = bench.add_subparsers(dest="kind", required=True, metavar="KIND")
@@ -140,6 +147,10 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     op.add_argument("--resnet50", action="store_true", help="also time a ResNet-50 training step at 224 px")
     op.add_argument("--json", metavar="FILE", help="write to FILE as JSON, or add to it ('-': the screen)")
     op.set_defaults(run=_bench_operator, extra="peers")
+    wi = kinds.add_parser("windows", help="LogAvgExpPool2d against avg_pool2d and an unfold")
+    wi.add_argument("--rounds", type=_whole(1), default=30, help="interleaved rounds; the best counts (default 30)")
+    wi.add_argument("--json", metavar="FILE", help="also write the results to FILE")
+    wi.set_defaults(run=_bench_windows)
     tr = kinds.add_parser("training", help="our loop and augmentation against plain PyTorch, torchvision and timm")
     tr.add_argument("--data", default="digits", metavar="NAME", help="digits (default), cifar10 or cifar100")
     tr.add_argument(

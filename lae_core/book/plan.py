@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 from lae_core.book.notebooks import Notebook, all_notebooks
 from lae_core.paper import cost
 from lae_core.runs.gather import only_planned
@@ -65,6 +67,7 @@ def chapter(notebook: Notebook, profile: str) -> Chapter:
     if not any(name.endswith("record") and value == "" for name, value in values.items()):
         return Chapter(notebook.name, ())
     names: dict[str, object] = {"display": lambda *shown: None}
+    open_before = set(plt.get_fignums())
     with only_planned() as found, contextlib.chdir(notebook.root), contextlib.redirect_stdout(io.StringIO()):
         for cell in notebook.read().cells:
             if cell.cell_type != "code":
@@ -75,6 +78,8 @@ def chapter(notebook: Notebook, profile: str) -> Chapter:
             exec(compile(cell.source, f"notebooks/{notebook.name}.md", "exec"), names)
             if found:
                 break
+    for number in set(plt.get_fignums()) - open_before:  # else the caller's cell would show them
+        plt.close(number)
     return Chapter(notebook.name, tuple({config.key(): config for config in found}.values()))
 
 

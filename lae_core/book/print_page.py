@@ -20,7 +20,9 @@ from lae_core.training import provenance
 
 # What draws mathematics and interactive figures; the rest is for readers at a screen.
 _SCRIPTS = ("mathjax", "plotly", "explorer")
-_LEFT_OUT = "a.headerlink, details.hide, button, .lae-filter, script:not([type='application/json'])"
+_LEFT_OUT = (
+    "a.headerlink, details.hide, .sd-summary-state-marker, button, .lae-filter, script:not([type='application/json'])"
+)
 
 _PAGE = """\
 <!DOCTYPE html>

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lae_core import cli
-from lae_core.bench import operator, traffic
+from lae_core.bench import operator, traffic, windows
 from lae_core.figures import speed
 
 
@@ -108,3 +108,19 @@ def test_help_is_enough_to_go_on(capsys):
         cli.main(["bench", "operator", "--help"])
     text = capsys.readouterr().out
     assert all(option in text for option in ("--threads", "--t ", "--eager", "--json", "--resnet50", "--values"))
+
+
+def test_windows_are_measured_against_pools_that_compute_the_same(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(windows, "SHAPE", (2, 4, 9, 10))
+    monkeypatch.setattr(windows, "_keep_freed_memory", lambda: None)
+    file = tmp_path / "bench.json"
+    assert cli.main(["bench", "windows", "--rounds", "1", "--json", str(file)]) == 0
+    assert "kernel 3, stride 2, padding 1, forward + backward: avg_pool2d 1.0" in capsys.readouterr().out
+    cases = json.loads(file.read_text())["cases"]
+    assert [(case["kernel"], case["stride"], case["padding"]) for case in cases] == [*windows.WINDOWS]
+    assert all(0 < seconds < 10 for case in cases for kind in ("forward", "both") for seconds in case[kind].values())
+    z = torch.randn(2, 4, 9, 10)
+    for window in windows.WINDOWS:
+        mean, ours, unfold = (pool(z) for pool in windows.contenders(*window).values())
+        assert mean.shape == ours.shape
+        torch.testing.assert_close(unfold, ours)

@@ -67,3 +67,11 @@ def test_models_are_counted_and_a_failure_stops_the_page():
     found["failed"] = {"odd_net": "no gradient"}
     with pytest.raises(ValueError, match="timm: 1 failed to be swapped: odd_net"):
         use_pages.swapped({"timm": found})
+
+
+def test_what_windows_cost_is_the_ratio_recorded():
+    seconds = {"avg_pool2d": 2.0, "LogAvgExpPool2d": 5.0, "unfold": 9.0}
+    case = {"kernel": 2, "stride": 2, "padding": 0, "shape": [2, 4, 8, 8], "both": seconds}
+    said = use_pages.window_cost({"cases": [case], "provenance": {"cpu": "A CPU"}})
+    assert "2.5 times as long with kernel 2 and stride 2" in said and "4.5 times)" in said
+    assert "2×4×8×8, one thread of A CPU" in said
