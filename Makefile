@@ -35,11 +35,12 @@ operator: env ## the tests of the operator and of the networks alone
 book: env ## execute what is stale and build _build/html/index.html; OPTIONS=--zip packs the pages too, --print makes one page
 	$(BIN)/lae book $(OPTIONS)
 
-lint: env ## style, types and the order of imports
+lint: env ## style, types, the order of imports, the code of notebooks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy lae_core
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python ci/lint_notebooks.py
 
 clean: ## remove built pages and caches, keep the environment
 	rm -rf _build .pytest_cache .hypothesis
