@@ -25,7 +25,8 @@ def change(
     """Above, final against initial temperature; below, how often it doubled. A panel is a pool and its runs by t₀.
 
     A run gives the temperatures of its channels: their spread is drawn as a violin over all runs, and each run as a dot
-    at the mean of its logarithms. `faster` adds the runs of another arm, described by `label`, as open squares.
+    at the mean of its logarithms. `faster` adds the runs of another arm, described by `label`, as open squares. The
+    axes reach as far as the first arms do: a run of the other that ends beyond is a triangle at the edge.
     """
     figure, grid = plt.subplots(
         2, len(panels), figsize=(3.8 * max(len(panels), 2), 6.4), sharex=True, sharey="row", squeeze=False
@@ -33,10 +34,11 @@ def change(
     for column, (title, (pool, arms)) in zip(grid.T, panels.items(), strict=True):
         starts = sorted(arms)
         for axes, relative in zip(column, (False, True), strict=True):
+            reach = _reach(panels, relative)
             for t0 in starts:
-                _runs_at(axes, t0, arms[t0], relative, style_of(pool))
+                _runs_at(axes, t0, arms[t0], relative, style_of(pool), reach)
             for t0, runs in faster.get(title, {}).items():
-                _runs_at(axes, t0, runs, relative, OPEN_SQUARES, shift=0.55)
+                _runs_at(axes, t0, runs, relative, OPEN_SQUARES, reach, shift=0.55)
             ends = np.log2([starts[0], starts[-1]])
             axes.plot(ends, [0, 0] if relative else ends, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
         temperature_ticks(column[1].xaxis, starts, of=np.log2)
@@ -50,13 +52,34 @@ def change(
     return figure
 
 
-def _runs_at(
-    axes: Axes, t0: float, runs: Sequence[np.ndarray], relative: bool, style: Mapping[str, Any], shift: float = 0.0
-) -> None:
-    """The runs that began at t₀: a violin of all their temperatures if they have many, and a dot a run."""
+def _logs(t0: float, runs: Sequence[np.ndarray], relative: bool) -> list[np.ndarray]:
+    """The logarithms of each run's finite temperatures, without runs that have none."""
     origin = np.log2(t0) if relative else 0.0
     logs = [np.log2(run[np.isfinite(run)]) - origin for run in runs]
-    logs = [run for run in logs if len(run)]
+    return [run for run in logs if len(run)]
+
+
+def _reach(
+    panels: Mapping[str, tuple[str, Mapping[float, Sequence[np.ndarray]]]], relative: bool
+) -> tuple[float, float]:
+    """The lowest and the highest logarithm of all panels, and at least those of no change."""
+    found = [run for _, arms in panels.values() for t0, runs in arms.items() for run in _logs(t0, runs, relative)]
+    unmoved = [0.0] if relative else [float(np.log2(t0)) for _, arms in panels.values() for t0 in arms]
+    values = np.concatenate([*found, unmoved]) if unmoved else np.zeros(1)
+    return float(values.min()), float(values.max())
+
+
+def _runs_at(
+    axes: Axes,
+    t0: float,
+    runs: Sequence[np.ndarray],
+    relative: bool,
+    style: Mapping[str, Any],
+    reach: tuple[float, float],
+    shift: float = 0.0,
+) -> None:
+    """The runs that began at t₀: a violin of all their temperatures if they have many, and a dot a run."""
+    logs = _logs(t0, runs, relative)
     if not logs:  # all of them diverged
         return
     at = np.log2(t0) + shift
@@ -64,9 +87,15 @@ def _runs_at(
         bodies: Any = axes.violinplot([np.concatenate(logs)], [at], widths=0.9, showextrema=False)["bodies"]
         for body in bodies:
             body.set(facecolor=style["color"], edgecolor=style["color"], alpha=0.3)
-    jitter = np.linspace(-0.15, 0.15, len(logs)) if len(logs) > 1 else [0]
+    x = at + (np.linspace(-0.15, 0.15, len(logs)) if len(logs) > 1 else np.zeros(1))
+    y = np.array([run.mean() for run in logs])
     dots = {name: value for name, value in style.items() if name not in ("label", "linestyle")}
-    axes.plot(at + np.array(jitter), [run.mean() for run in logs], linestyle="", markersize=4, **dots)
+    low, high = reach
+    marks = (((low <= y) & (y <= high), dots), (y < low, dots | {"marker": "v"}), (y > high, dots | {"marker": "^"}))
+    for chosen, mark in marks:
+        axes.plot(x[chosen], y[chosen].clip(low, high), linestyle="", markersize=4, **mark)
+    margin = 0.06 * max(high - low, 1.0)
+    axes.set_ylim(low - margin, high + margin)
 
 
 def courses(panels: Mapping[str, Mapping[float, tuple[Sequence[int], np.ndarray]]]) -> Figure:
