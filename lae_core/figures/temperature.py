@@ -93,6 +93,8 @@ def _runs_at(
     low, high = reach
     marks = (((low <= y) & (y <= high), dots), (y < low, dots | {"marker": "v"}), (y > high, dots | {"marker": "^"}))
     for chosen, mark in marks:
+        if not chosen.any():
+            continue
         axes.plot(x[chosen], y[chosen].clip(low, high), linestyle="", markersize=4, **mark)
     margin = 0.06 * max(high - low, 1.0)
     axes.set_ylim(low - margin, high + margin)

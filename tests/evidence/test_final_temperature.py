@@ -54,6 +54,16 @@ def test_a_violin_where_a_run_has_many_and_a_dot_a_run():
     plt.close(figure)
 
 
+def test_a_faster_run_beyond_the_others_is_a_triangle_at_the_edge():
+    usual = {t: [np.array([t * 2.0])] for t in (1.0, 4.0)}
+    figure = temperature.change({"one": ("lae(train=one)", usual)}, {"one": {1.0: [np.array([2.0**80])]}}, "faster")
+    above, below = figure.axes
+    marks = [line.get_marker() for line in below.lines]
+    assert marks.count("^") == 1
+    assert above.get_ylim()[1] < 4 and below.get_ylim()[1] < 2
+    plt.close(figure)
+
+
 def test_courses_have_a_line_a_start():
     panel = {t: ([0, 1, 2], np.zeros((3, 3))) for t in (1.0, 4.0)}
     figure = temperature.courses({"one": panel, "many": panel})
