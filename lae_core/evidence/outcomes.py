@@ -198,6 +198,21 @@ def gap_narrowed(arms: Sequence[Sequence[Record]]) -> list[float]:
     return [100 * (1 - ours / other) for ours, other in zip(first, second, strict=True)]
 
 
+NO_SWAP = "no swap"
+
+
+def swapped(records: Sequence[Record], pool: str, when: str = "accuracy") -> list[float]:
+    """Accuracy in % of trained networks after a swap to `pool` and one more epoch, or `accuracy_before` that epoch."""
+    found = [(r.result.get("swaps") or {}).get(pool, {}).get(when) for r in records]
+    return [_guess(r) if share is None else 100 * share for r, share in zip(records, found, strict=True)]
+
+
+def after_swap(side: tuple[Sequence[str], Sequence[Sequence[Record]]]) -> list[float]:
+    """Accuracy in % of an arm after the swap to the one pool named, or with `NO_SWAP` at the end of training."""
+    (pool,), (records,) = side
+    return accuracies(records) if pool == NO_SWAP else swapped(records, pool)
+
+
 def cpu_hours(records: Iterable[Record]) -> float:
     """What these runs took of one core's time, each counted once."""
     return sum({r.key: r.provenance.get("cpu_seconds") or 0.0 for r in records}.values()) / 3600

@@ -20,6 +20,14 @@ PRINTED = (PAPER, GPU)  # recipes with the printed networks and hyperparameters
 # Epochs of the recipe `gpu`: as many as an afternoon on one card has time for. Other experiments keep the printed ones.
 GPU_EPOCHS = {"E1": 16, "E3": 8, "E6": 10, "E9": 8}
 
+SHARES = (0.5, 0.667, 1.333, 1.5)  # other input sizes that trained networks see, as shares of that of training
+SWAPS = ("avg", "lae(t0=0.5)", "lae(t0=2)", "lae(t0=16)")  # pools put into trained networks; t₀ in units of σ
+_SIZED = ("avg", "mixed(train=channel)", "lae", "lae(train=one)", "lae(train=channel)")  # pools that see other sizes
+
+# The learning rate of the average's learned scale, as a multiple of the temperatures': chosen on held-out folds
+# (`ci/plans/rates.yml`). At theirs the scale falls to nothing in the first steps, and the network with it.
+SCALE_RATE = 0.01
+
 # The printed config of a pool on a data set at a picture size, with the hyperparameters of `tuned_for` or its own.
 _PROTOCOLS: dict[str, Callable[[str, str, int, str | None], RunConfig]] = {
     "E1": lambda pool, data, size, tuned_for: protocol.pyramidnet(pool, data),
@@ -64,6 +72,8 @@ def arm(
         config = _PROTOCOLS[experiment](pool, data, size or 128, tuned_for)
     else:
         config = named_recipe(recipe, pool=pool, data=data, squeeze=squeeze, **({"image_size": size} if size else {}))
+        if (spec := PoolSpec.parse(pool)).name == "avg" and spec["train"] != "no":
+            temperature_rate *= SCALE_RATE
     if recipe == GPU:
         # The schedules are shares of the run, so they shrink with it. What is printed in FP32 runs in bf16.
         precision = "bf16" if config.precision == "fp32" else config.precision
@@ -71,6 +81,20 @@ def arm(
     rate = float(f"{config.temperature_lr * temperature_rate:.6g}")  # as a plan writes it: 0.22, not 0.21999…
     sizes = [round(share * config.image_size) for share in shares]
     return config.replace(temperature_lr=rate, input_sizes=sizes, **changes)
+
+
+def table_arm(
+    experiment: str, pool: str, data: str, *, recipe: str, shares: Sequence[float] = SHARES, **changes: Any
+) -> RunConfig:
+    """An arm of the table of pools (`ci/plans/pools.yml`), whose runs serve several chapters.
+
+    In the end the pools of the chapter on input size see pictures of other sizes, and a network of average pooling is
+    trained for one more epoch with each pool of `SWAPS`. The printed protocol has neither.
+    """
+    if recipe not in PRINTED:
+        changes["shares"] = shares if pool in _SIZED else ()
+        changes["swaps"] = SWAPS if pool == "avg" else ()
+    return arm(experiment, pool, data, recipe=recipe, **changes)
 
 
 def start_at(pool: str, t0: float) -> str:

@@ -14,7 +14,7 @@ def row(epoch, valid_error=None, **more):
     return {"epoch": epoch, "train_error": 0.5, "train_loss": 1.0, **validated, **more}
 
 
-def record(errors, seed=0, diverged=False, pools=None, sizes=None, **config):
+def record(errors, seed=0, diverged=False, pools=None, sizes=None, swaps=None, **config):
     """A run whose validation errors after each epoch are these; one that diverged ends with an epoch without."""
     made = RunConfig(seed=seed, subset=100, epochs=3, **config)
     rows = [row(k + 1, error) for k, error in enumerate(errors)]
@@ -27,6 +27,7 @@ def record(errors, seed=0, diverged=False, pools=None, sizes=None, **config):
         "final": final,
         "pools": {"global_pool": pools or {}},
         "input_sizes": sizes or {},
+        "swaps": swaps or {},
         "network": {"parameters": 1234, "pooled_positions": 64},
     }
     return Record(made.key(), made.to_dict(), result, {"cpu": "a processor"})
@@ -101,3 +102,12 @@ def test_the_setting_of_frozen_heads_names_their_network():
     )
     for part in ("CIFAR-100 at 128 px", "4,000 training pictures", "20 epochs", "EfficientNet-lite0, frozen; n = 1"):
         assert part in text
+
+
+def test_after_a_swap_or_without_one():
+    swaps = {"avg": {"accuracy_before": 0.75, "accuracy": 0.8}, "lae(t0=2)": {"accuracy_before": 0.5, "accuracy": 0.7}}
+    runs = [record([0.25], swaps=swaps), record([0.5], seed=1, diverged=True)]
+    assert outcomes.swapped(runs, "lae(t0=2)", "accuracy_before") == [50.0, 10.0]
+    assert outcomes.after_swap([["lae(t0=2)"], [runs]]) == [70.0, 10.0]
+    assert outcomes.after_swap([["avg"], [runs]]) == [80.0, 10.0]
+    assert outcomes.after_swap([[outcomes.NO_SWAP], [runs]]) == [75.0, 10.0]

@@ -9,7 +9,7 @@ import pytest
 
 from lae_core.book.notebooks import Notebook
 from lae_core.paper import protocol
-from lae_core.paper.arms import PAPER, arm, start_at
+from lae_core.paper.arms import PAPER, arm, start_at, table_arm
 from lae_core.runs.plan import expand, read_plan
 from lae_core.training.config import RunConfig
 from lae_core.training.recipes import recipe
@@ -42,11 +42,32 @@ def test_start_at_sets_the_temperature_alone():
     assert start_at("lae(t0=4)", 1) == "lae"
 
 
+def planned(name):
+    return expand(read_plan(REPO / "ci" / "plans" / f"{name}.yml"), RunConfig, recipe=recipe)
+
+
+def test_the_learned_scale_of_the_average_has_its_own_rate():
+    scaled = arm("E3", "avg(train=one)", "cifar10", recipe="minute")
+    assert scaled.temperature_lr == 0.00022
+    assert scaled.replace(fold=0).key() in {config.key() for config in planned("rates")}
+    for pool in ("avg", "lae(train=one)"):
+        assert arm("E3", pool, "cifar10", recipe="minute").temperature_lr == 0.022
+
+
+def test_the_table_of_pools_draws_what_its_plan_trains():
+    runs = planned("pools")
+    drawn = {table_arm("E3", c.pool, "cifar10", recipe="ten", seed=c.seed, lr=c.lr).key() for c in runs}
+    assert drawn == {config.key() for config in runs} and len(drawn) == 100
+
+
+def test_the_printed_protocol_has_no_swaps_and_no_other_sizes():
+    assert table_arm("E3", "avg", "cifar10", recipe=PAPER) == arm("E3", "avg", "cifar10", recipe=PAPER)
+
+
 @pytest.mark.parametrize(
     ("plan", "chapters"), [("temperatures", ["initial_temperature", "final_temperature"]), ("precision", ["precision"])]
 )
 def test_what_a_plan_trains_is_what_its_chapters_draw(plan, chapters):
-    planned = expand(read_plan(REPO / "ci" / "plans" / f"{plan}.yml"), RunConfig, recipe=recipe)
     drawn = set()
     for name in chapters:
         notebook = Notebook(REPO, f"experiments/{name}")
@@ -54,4 +75,4 @@ def test_what_a_plan_trains_is_what_its_chapters_draw(plan, chapters):
         cell = next(c for c in notebook.read().cells if "arms" in c.metadata.get("tags", []))
         exec(compile(cell.source, name, "exec"), names)
         drawn |= {c.replace(seed=s).key() for c, s in product(names["arms"].values(), range(names["seeds"]))}
-    assert drawn == {config.key() for config in planned}
+    assert drawn == {config.key() for config in planned(plan)}
