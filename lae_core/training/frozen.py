@@ -139,6 +139,34 @@ class FrozenConfig:
         return Canvases(portion, size, self.distractors, self.side, self.clutter, draws, seed)
 
 
+# Small objects in clutter, for the chapters on class scores.
+SETTINGS = {
+    "canvases": FrozenConfig(side=64, subset=8000, parts=4, among=12, draws=2, epochs=5),
+    "smoke": FrozenConfig(
+        data="digits",
+        distractors="digits",
+        image_size=96,
+        side=32,
+        subset=64,
+        parts=2,
+        among=4,
+        eval_subset=20,
+        epochs=1,
+    ),
+}
+
+
+def setting(name: str, **changes: Any) -> FrozenConfig:
+    """A named setting with some fields changed.
+
+    Example:
+        >>> setting("canvases", pool="lae", place="scores", seed=3)
+    """
+    if name not in SETTINGS:
+        raise ValueError(f"setting = {name!r} is invalid; expected one of {', '.join(SETTINGS)}")
+    return SETTINGS[name].replace(**changes)
+
+
 class Head(nn.Module):
     """A linear head before (scores) or after (features) a pool; it starts at 0.
 
