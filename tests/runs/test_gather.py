@@ -58,8 +58,10 @@ def test_an_experiment_may_be_recorded_in_part(tmp_path):
 
 @pytest.mark.parametrize("seeds", [1, 0, -1])
 def test_one_seed_has_no_spread(seeds):
-    with pytest.raises(ValueError, match=f"seeds={seeds}: give at least 2"):
+    with pytest.raises(ValueError, match=f"seeds = {seeds} is invalid; expected at least 2"):
         gather(ARMS, seeds=seeds, record="x")
+    with pytest.raises(ValueError, match=f"seeds = {seeds} is invalid"):
+        gather(ARMS, seeds=dict.fromkeys(ARMS, 3) | {next(iter(ARMS)): seeds}, record="x")
 
 
 def test_trained_runs_are_added_to_a_file_once_and_read_from_it(tmp_path, monkeypatch):
