@@ -253,7 +253,9 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         "or slurm(jobs=8, gpus=1, queue=Q, …) (default $LAE_WHERE, else local)",
     )
     sweep.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a field of all runs")
-    sweep.add_argument("--export", metavar="FILE", help="then write the plan's records to one text file")
+    sweep.add_argument(
+        "--export", metavar="FILE", help="a text file that the records are added to; runs in it are not made again"
+    )
     _add_minutes(sweep)
     sweep.add_argument("--dry-run", action="store_true", help="only list what would run")
     sweep.set_defaults(run=_sweep, extra="scale")

@@ -57,7 +57,8 @@ def gather(
     They are read from the file `record`; what it lacks is an error that says how to train it. With `partial` an arm may
     lack runs, or all of them; `missing_runs` counts them, for the page to say so. Where `record` is empty they are
     trained, by a sweep into the store `$LAE_RUNS` (else `runs/`), so that starting again resumes; `save` then names a
-    file that they are added to. `run` trains a config, by default in the training loop.
+    file that they are added to, and those that it holds are not trained again. `run` trains a config, by default in
+    the training loop.
     """
     count = _count(arms, seeds)
     if (least := min(count.values(), default=2)) < 2:
@@ -71,11 +72,19 @@ def gather(
         fill = f'this notebook by `lae run`, with -p record "" -p save {record}'
         found = {r.key: r for r in recorded(everything, record, sweep=fill, partial=partial)}
     else:
-        found = _trained(everything, where, run)
-        if save:
-            kept = read_export(save, schema=type(everything[0])) if Path(save).exists() else []
-            export([*kept, *found.values()], save, experiment=Path(save).stem)
+        found = _saved(save, everything)
+        left = [config for config in everything if config.key() not in found]
+        new = _trained(left, where, run) if left else {}
+        found |= new
+        if save and new:
+            export(found.values(), save, experiment=Path(save).stem)
+            found = _saved(save, everything)  # with its rounded numbers, so that reading the file gives the same
     return {name: [found[c.key()] for c in configs if c.key() in found] for name, configs in planned.items()}
+
+
+def _saved(save: str, configs: Sequence[Config]) -> dict[str, Record]:
+    kept = read_export(save, schema=type(configs[0])) if save and Path(save).exists() else []
+    return {record.key: record for record in kept}
 
 
 def _count(arms: Mapping[Name, object], seeds: int | Mapping[Name, int]) -> Mapping[Name, int]:

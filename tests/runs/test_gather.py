@@ -73,7 +73,9 @@ def test_trained_runs_are_added_to_a_file_once_and_read_from_it(tmp_path, monkey
     assert [r.key for r in both["digits", "avg"]] == [r.key for r in first["avg"]]
     text = save.read_text()
     assert len(read_export(save)) == 4 and json.loads(text.splitlines()[0])["experiment"] == "e"
-    assert gather(ARMS, seeds=2, record="", save=str(save), where="inline") == both  # from the store, not again
+    monkeypatch.setenv("LAE_RUNS", str(tmp_path / "another"))
+    assert gather(ARMS, seeds=2, record="", save=str(save), where="inline") == both  # from the file, not again
+    assert not (tmp_path / "another").exists()
     assert save.read_text() == text
     read = gather(ARMS, seeds=2, record=str(save))
     for name, records in both.items():
