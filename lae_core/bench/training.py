@@ -156,12 +156,18 @@ def gemm_peak(precision: str, rounds: int, side: int = 1024) -> float:
     return 4 * 2 * side**3 / seconds
 
 
+def in_whole_batches(config: RunConfig, pictures: int) -> RunConfig:
+    """The config on at most so many pictures: in its own batches, or in one as large as there are pictures for."""
+    passed = config.micro_batch or config.batch
+    batch = min(config.batch, pictures // passed * passed or pictures)
+    micro_batch = config.micro_batch if batch > passed else None
+    return config.replace(subset=pictures // batch * batch, batch=batch, micro_batch=micro_batch)
+
+
 def bench_recipe(name: str, data_name: str, pictures: int, rounds: int, augmentation: str) -> dict[str, Any]:
     """Pictures per CPU-second of a recipe's loop at its full picture size, against its network in other programs."""
     config = recipe(name, data=data_name, early_size=None, augment=augmentation, eval_subset=100, epochs=1)
-    batch = min(config.batch, pictures)
-    smaller = {"batch": batch, "micro_batch": None if batch <= (config.micro_batch or 0) else config.micro_batch}
-    config = config.replace(subset=pictures // batch * batch, **smaller)
+    config = in_whole_batches(config, pictures)
     session = loop.Session(config)
     book = textbook_for(config, session.split, lambda: network.build(config))
     book.start()
@@ -240,6 +246,11 @@ def main(args: argparse.Namespace) -> int:
         return 2
     if pictures.uniform is None or pictures.uniform.shape[-1] != 32:
         print(f"lae bench training: --data = {args.data!r} is invalid; expected cifar10, cifar100 or digits (32 px)")
+        return 2
+    if args.pictures > len(pictures):
+        print(
+            f"lae bench training: --pictures = {args.pictures} is invalid; expected at most {len(pictures)} for {args.data}"
+        )
         return 2
     result: dict[str, Any] = {"data": DATASETS[args.data].title}
     if not args.accuracy_only:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from lae_core.runs.export import export, read_export, recorded
 from lae_core.runs.records import Config, Record, RunStore
 from lae_core.runs.sweep import sweep
+from lae_core.runs.where import Where, gpu_count
 from lae_core.runs.worker import Run
 from lae_core.training.deadline import TimeUp
 
@@ -103,6 +104,13 @@ def missing_runs(
 
 def _trained(configs: Sequence[Config], where: str | None, run: Run | None) -> dict[str, Record]:
     store = RunStore()
+    left = [config for config in configs if config.key() not in store]
+    here = run is None and Where.parse(where).kind in ("inline", "local")
+    if here and any(config.to_dict().get("device") == "cuda" for config in left) and not gpu_count():
+        raise ValueError(
+            f"device = 'cuda' is invalid: torch sees no GPU here, and {len(left)} runs are left; expected 'cpu' or 'auto', "
+            "or $LAE_WHERE to name a cluster"
+        )
     report = sweep(configs, store=store, where=where, run=run)
     if report.failures:
         first = report.failures[0]

@@ -24,6 +24,16 @@ def written(path, seeds, arms=ARMS):
     return str(path)
 
 
+def test_without_a_gpu_no_run_for_one_is_started(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr("lae_core.runs.gather.gpu_count", lambda: 0)
+    arms = {name: config.replace(device="cuda") for name, config in ARMS.items()}
+    with pytest.raises(
+        ValueError, match=r"device = 'cuda' is invalid: .* and 4 runs are left; expected 'cpu' or 'auto'"
+    ):
+        gather(arms, seeds=2, record="", where="local(workers=1)")
+
+
 def test_each_arm_has_its_records_in_the_order_of_the_seeds(tmp_path):
     runs = gather(ARMS, seeds=3, record=written(tmp_path / "e.jsonl", 5))
     assert list(runs) == list(ARMS)
