@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lae_core.pooling.functional import _check_dim, _check_t
+from lae_core.pooling.functional import _check_t, check_device, check_input
 from lae_core.pooling.plain import NEAR, gradient_to_t, inside_another_forward_mode, phi, positive
 
 
@@ -51,7 +51,7 @@ def segment_logavgexp(
         >>> segment_logavgexp(torch.randn(10, 64), t=4.0, lengths=torch.tensor([7, 0, 3])).shape
         torch.Size([3, 64])
     """
-    _check_dim(z, 0)
+    check_input(z)
     if z.dim() == 0:
         raise ValueError("z has no dimensions; expected (entries, *rest)")
     index, segments = _segments(z, index, num_segments, ptr, lengths)
@@ -78,6 +78,7 @@ def _segments(
         raise TypeError(f"{name} is {kind}; expected a tensor of int64 or int32")
     if which.dim() != 1:
         raise ValueError(f"{name} has shape {tuple(which.shape)}; expected one dimension")
+    check_device(name, which, z)
     look = z.device.type == "cpu" and not torch.compiler.is_compiling()
     if index is None:
         if num_segments is not None:
