@@ -133,7 +133,7 @@ class _Fused(torch.autograd.Function):
 
 def _plain_backward(grad: Tensor, z: Tensor, t: Tensor, dims: tuple[int, ...], keepdim: bool) -> tuple[Tensor, Tensor]:
     grad, t_rows = (_keepdim(x, dims, z.dim(), keepdim) for x in (grad, t))
-    weights, neg_grad_t = plain.differentiable_derivatives(z, t_rows, None, dims)
+    weights, neg_grad_t = plain.derivatives(z, t_rows, plain.rows_of(None, dims))
     grad_t = plain.gradient_to_t(grad, neg_grad_t, t_rows.shape)
     return (grad * weights).to(z.dtype), grad_t.reshape(t.shape)
 
