@@ -169,12 +169,11 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     )
     tr.add_argument("--json", metavar="FILE", help="also write the results to FILE")
     tr.set_defaults(run=_bench_training, extra="models,peers")
-    sw = kinds.add_parser("sweep", help="speed-up of two workers over one, and the overhead of a run")
+    sw = kinds.add_parser("sweep", help="speed-up of two workers over one")
     sw.add_argument("--runs", type=_whole(1), default=16, help="training runs for the speed-up (default 16)")
     sw.add_argument(
         "--rounds", type=_whole(1), default=2, help="turns of one and two workers; the best of each (default 2)"
     )
-    sw.add_argument("--trivial", type=_whole(1), default=1000, help="trivial runs for the overhead (default 1000)")
     sw.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
     sw.set_defaults(run=_bench_sweep, extra="scale")
     ri = kinds.add_parser(

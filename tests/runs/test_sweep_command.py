@@ -93,7 +93,7 @@ def test_a_plan_that_is_not_there(tmp_path, capsys):
 @pytest.mark.long
 def test_the_benchmark_reports(tmp_path):
     """That it measures, not what: the machine may be busy."""
-    sizes = ["--runs", "2", "--trivial", "20", "--rounds", "1"]
+    sizes = ["--runs", "2", "--rounds", "1"]
     assert main(["bench", "sweep", *sizes, "--json", str(tmp_path / "b.json")]) == 0
     found = json.loads((tmp_path / "b.json").read_text())
-    assert found["records_equal"] and found["speedup"] > 0 and found["overhead_seconds_per_run"] > 0
+    assert found["records_equal"] and found["speedup"] > 0
