@@ -121,12 +121,13 @@ def over_temperature(
         for pool, (t0, runs) in lines.items():
             bands(axes, t0, runs, **style_of(pool))
             axes.plot(t0, runs.T, ".", color=style_of(pool)["color"], alpha=0.35, markersize=4)
-            _at_the_edge(axes, [t for t, column in zip(t0, runs.T, strict=True) for _ in column], runs.T.flat, lowest)
         if reference:
             i = mean_interval(reference[title])
             axes.axhspan(i.low, i.high, color="0.45", alpha=0.3, linewidth=0)
             axes.axhline(i.centre, **style_of("avg") | {"marker": None})
         axes.set_xscale("log", base=2)
+        dots = [(t, y) for t0, runs in lines.values() for t, column in zip(t0, runs.T, strict=True) for y in column]
+        _begin_at(axes, lowest, dots)
         starts = sorted({t for t0, _ in lines.values() for t in t0})
         temperature_ticks(axes.xaxis, starts, most=4 if across > 2 else 8)
         axes.set(xlabel="initial temperature t₀" if across < 3 else "temperature t₀", title=title)
@@ -150,24 +151,23 @@ def over_relative_temperature(
     for pool, (x, y) in lines.items():
         style: dict[str, Any] = style_of(pool) | {"linestyle": "", "markersize": 5, "alpha": 0.7}
         axes.plot(x, y, **style)
-        _at_the_edge(axes, x, y, lowest)
     i = mean_interval(reference)
     axes.axhspan(i.low, i.high, color="0.45", alpha=0.3, linewidth=0)
     line: dict[str, Any] = style_of("avg") | {"marker": None}
     axes.axhline(i.centre, **line)
     axes.set_xscale("log")
+    _begin_at(axes, lowest, [dot for x, y in lines.values() for dot in zip(x, y, strict=True)])
     axes.set(xlabel="final temperature t / σ, in units of the features' spread over positions", ylabel=ylabel)
     _legend_below(figure, axes)
     return figure
 
 
-def _at_the_edge(axes: Axes, x: Iterable[float], y: Iterable[float], lowest: float | None) -> None:
-    """Let the axes begin at `lowest`, if it is given, with a triangle for each point below it."""
+def _begin_at(axes: Axes, lowest: float | None, dots: Iterable[tuple[float, float]]) -> None:
+    """Let the axes begin at `lowest`, if it is given, with a triangle at the edge for each dot below it."""
     if lowest is None:
         return
-    below = [a for a, b in zip(x, y, strict=True) if b < lowest]
-    look: dict[str, Any] = {"color": "0.25", "markersize": 7, "clip_on": False, "zorder": 5}
-    axes.plot(below, [lowest] * len(below), "v", **look)
+    if below := [x for x, y in dots if y < lowest]:
+        axes.plot(below, [lowest] * len(below), "v", color="0.25", markersize=7, clip_on=False, zorder=5)
     axes.set_ylim(bottom=lowest)
 
 
