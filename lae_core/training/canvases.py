@@ -120,14 +120,23 @@ class Canvases:
         others = load(self.distractors, self.portion.split)
         canvases = torch.full((stop - start, 3, self.size, self.size), 127, dtype=torch.uint8)
         for i, canvas in zip(range(start, stop), canvases, strict=True):
-            draw = np.random.default_rng([self.seed, i])
-            chosen = draw.integers(len(others), size=self.number)
-            corners = draw.integers(self.size - self.side + 1, size=(self.number + 1, 2))
+            chosen, corners = self._layout(i, len(others))
             own = self.portion.pictures.one(int(self.portion.index[i // self.draws]))
             stack = torch.stack([_middle(others.one(int(k)), own.shape[-1]) for k in chosen] + [own])
             for picture, (top, left) in zip(_resize(stack, self.side), corners, strict=True):
                 canvas[:, top : top + self.side, left : left + self.side] = picture
         return canvases
+
+    def corner(self, i: int) -> tuple[int, int]:
+        """The row and column where the object of canvas i begins."""
+        _, corners = self._layout(i, len(load(self.distractors, self.portion.split)))
+        return int(corners[-1, 0]), int(corners[-1, 1])
+
+    def _layout(self, i: int, others: int) -> tuple[Any, Any]:
+        """Which of the other pictures lie on canvas i, and the corners of all, the object last."""
+        draw = np.random.default_rng([self.seed, i])
+        chosen = draw.integers(others, size=self.number)
+        return chosen, draw.integers(self.size - self.side + 1, size=(self.number + 1, 2))
 
 
 def _middle(picture: Tensor, size: int) -> Tensor:
