@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from lae_core.bench import timing
+from lae_core.bench import timing, training
 from lae_core.bench.textbook import ResNet
 from lae_core.cli import main
 from lae_core.models import WRN
