@@ -67,10 +67,23 @@ def repeat(record: Record) -> tuple[Any, Any]:
     return record.config.get("seed"), record.config.get("fold")
 
 
+def common_repeats(arms: Sequence[Sequence[Record]]) -> set[tuple[Any, Any]]:
+    """The seeds and folds that every arm has."""
+    return set.intersection(*({repeat(run) for run in arm} for arm in arms)) if arms else set()
+
+
+def with_repeats(side: Any, wanted: set[tuple[Any, Any]]) -> Any:
+    """The runs with these seeds and folds, in that order, of an arm or of each arm in nested lists."""
+    if not isinstance(side, list | tuple):
+        return side
+    if all(isinstance(run, Record) for run in side):
+        return sorted((run for run in side if repeat(run) in wanted), key=repeat)
+    return [with_repeats(part, wanted) for part in side]
+
+
 def with_common_repeats(*arms: Sequence[Record]) -> list[list[Record]]:
     """The runs of each arm whose seed and fold all of them have, in that order."""
-    common = set.intersection(*({repeat(run) for run in arm} for arm in arms)) if arms else set()
-    return [sorted((run for run in arm if repeat(run) in common), key=repeat) for arm in arms]
+    return with_repeats(arms, common_repeats(arms))
 
 
 def gradient_ratio(records: Sequence[Record], base: Sequence[Record]) -> tuple[list[int], np.ndarray]:

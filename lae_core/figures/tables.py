@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lae_core.evidence.stats import Better, BoldEntry, BoldTest, Group, bold
+from lae_core.evidence.stats import ALPHA, Better, BoldEntry, BoldTest, Group, bold
 
 # An entry that only the correction for many comparisons spares from being called worse.
 MARK = "†"
@@ -89,7 +89,6 @@ def result_table(
     *,
     better: Better | Mapping[str, Better],
     test: BoldTest = "mann-whitney",
-    alpha: float = 0.05,
     digits: int = 2,
     header: str = "Pooling",
 ) -> ResultTable:
@@ -100,12 +99,12 @@ def result_table(
     directions = dict(better) if isinstance(better, Mapping) else dict.fromkeys(columns, better)
     if missing := [name for name in columns if name not in directions]:
         raise ValueError(f"better has no entry for column {missing[0]!r}: expected 'low' or 'high' for each column")
-    decided = {name: bold(groups, better=directions[name], test=test, alpha=alpha) for name, groups in columns.items()}
+    decided = {name: bold(groups, better=directions[name], test=test) for name, groups in columns.items()}
     counts = sorted({entry.summary.n for column in decided.values() for entry in column.values()})
     n = f"n = {counts[0]}" if len(counts) == 1 else f"n from {counts[0]} to {counts[-1]}"
     name = "Mann-Whitney U, two-sided" if test == "mann-whitney" else "Welch's t, one-sided"
     note = f"Mean ± standard deviation, {n}."
-    note += f" Bold: the best of its column, and all not significantly worse ({name}, p < {alpha:g})."
+    note += f" Bold: the best of its column, and all not significantly worse ({name}, p < {ALPHA:g})."
     if any(entry.bold_corrected and not entry.bold for column in decided.values() for entry in column.values()):
         note += f" {MARK}: no longer significantly worse after Holm's correction over its column."
     rows = list(dict.fromkeys(row for groups in columns.values() for row in groups))
