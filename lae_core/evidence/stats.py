@@ -207,6 +207,11 @@ class BoldEntry:
     def bold_corrected(self) -> bool:
         return not self.pvalue_corrected < ALPHA
 
+    @property
+    def spared(self) -> bool:
+        """Only the correction spares it from being called worse."""
+        return self.bold_corrected and not self.bold
+
 
 def bold(
     groups: Mapping[str, Group],

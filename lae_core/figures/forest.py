@@ -5,11 +5,14 @@ Each function draws on new axes and returns the figure. Colours, markers and ord
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -19,7 +22,11 @@ from lae_core.evidence.compare import Comparisons
 from lae_core.evidence.stats import ALPHA
 from lae_core.figures.style import SERIES, style_of
 
-DISAGREES = "#d1450b"
+INK, DISAGREES = "#2a2428", "#d1450b"
+RING: dict[str, Any] = {
+    "marker": "o", "color": DISAGREES, "markerfacecolor": "none", "markersize": 14, "markeredgewidth": 2,
+    "linestyle": "none",
+}  # fmt: skip
 NAMES = {
     "lr": "learning rate",
     "flat_share": "share of epochs at constant rate",
@@ -36,41 +43,17 @@ def row_label(row: pd.Series) -> str:
     return f"{label} | {style_of(row['squeeze_pool'])['label']}" if "squeeze_pool" in row else label
 
 
-def _panels(columns: Sequence[str], rows: int) -> tuple[Figure, np.ndarray]:
-    across = 3 if len(columns) == 3 else min(len(columns), 2)
-    down = -(-len(columns) // across)
-    figure, axes = plt.subplots(down, across, figsize=(8.6, (0.34 * rows + 1.0) * down), sharey=True, squeeze=False)
-    figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.08)
-    for axis in axes.ravel():
-        axis.xaxis.set_major_locator(MaxNLocator(4))
-    return figure, axes.ravel()
-
-
 def forest(frame: pd.DataFrame, *, unit: str) -> Figure:
-    """The table of `redecide` as one panel a column: mean and 95 % interval of each entry.
+    """The table of `redecide` as one panel per column: mean and 95 % interval of each entry.
 
     Filled: bold in the paper. Ringed: bold by Welch's test differs from that.
     """
-    columns = list(dict.fromkeys(frame["column"]))
-    labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
-    figure, axes = _panels(columns, len(labels))
-    for axis, column in zip(axes, columns, strict=True):
-        for _, row in frame[frame["column"] == column].iterrows():
-            y, style = labels.index(row_label(row)), style_of(row["pool"])
-            axis.plot([row["low"], row["high"]], [y, y], color=style["color"], linestyle="-", linewidth=2)
-            face = style["color"] if row["bold"] else "white"
-            axis.plot(row["mean"], y, marker=style["marker"], color=style["color"], markerfacecolor=face, markersize=7)
-            if not row["agrees"]:
-                axis.plot(
-                    row["mean"], y, "o", color=DISAGREES, markerfacecolor="none", markersize=15, markeredgewidth=2
-                )
-        axis.set(title=column, xlabel=unit, yticks=range(len(labels)), yticklabels=labels)
-        axis.margins(y=0.12)
-    axes[0].invert_yaxis()
+    figure, axes = _intervals(frame, "mean", filled=frame["bold"], ringed=~frame["agrees"])
+    for axis in axes:
+        axis.set_xlabel(unit)
     handles = _filled("bold in the paper", "not bold")
     if not frame["agrees"].all():
-        ring = {"marker": "o", "color": DISAGREES, "markerfacecolor": "none", "markersize": 12, "linestyle": "none"}
-        handles.append(Line2D([], [], **ring, label="Welch's test disagrees"))  # type: ignore[arg-type]
+        handles.append(Line2D([], [], **RING, label="Welch's test disagrees"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
@@ -80,22 +63,39 @@ def gains(frame: pd.DataFrame, *, unit: str = "percentage points") -> Figure:
 
     Right of the line is better. Filled: significant by Welch's test, two-sided, corrected by Holm.
     """
-    columns = list(dict.fromkeys(frame["column"]))
-    labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
-    figure, axes = _panels(columns, len(labels))
-    for axis, column in zip(axes, columns, strict=True):
-        axis.axvline(0, color="#2a2428", linewidth=1.2)
-        for _, row in frame[frame["column"] == column].iterrows():
-            y, style = labels.index(row_label(row)), style_of(row["pool"])
-            colour = style["color"]
-            axis.plot([row["low"], row["high"]], [y, y], color=colour, linestyle="-", linewidth=2)
-            face = colour if row["outcome"] in ("higher", "lower") else "white"
-            axis.plot(row["gain"], y, marker=style["marker"], color=colour, markerfacecolor=face, markersize=7)
-        axis.set(title=column, xlabel=f"worse  ←  {unit}  →  better", yticks=range(len(labels)), yticklabels=labels)
-        axis.margins(y=0.12)
-    axes[0].invert_yaxis()
+    figure, axes = _intervals(frame, "gain", filled=frame["outcome"].isin(["higher", "lower"]))
+    for axis in axes:
+        axis.axvline(0, color=INK, linewidth=1.2, zorder=1)
+        axis.set_xlabel(f"worse  ←  {unit}  →  better")
     figure.legend(handles=_filled("significant", "not significant"), loc="outside lower center", ncols=2)
     return figure
+
+
+def _intervals(
+    frame: pd.DataFrame, centre: str, *, filled: pd.Series, ringed: pd.Series | None = None
+) -> tuple[Figure, np.ndarray]:
+    """One panel per column of the table, one row per pool: the centre of each entry and the bar from low to high."""
+    columns = list(dict.fromkeys(frame["column"]))
+    labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
+    across = 3 if len(columns) == 3 else min(len(columns), 2)
+    down = -(-len(columns) // across)
+    figure, grid = plt.subplots(
+        down, across, figsize=(8.6, (0.34 * len(labels) + 1.0) * down), sharey=True, squeeze=False
+    )
+    figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.08)
+    for axis, column in zip(grid.flat, columns, strict=True):
+        for index, row in frame[frame["column"] == column].iterrows():
+            y, style = labels.index(row_label(row)), style_of(row["pool"])
+            axis.plot([row["low"], row["high"]], [y, y], color=style["color"], linestyle="-", linewidth=2)
+            face = style["color"] if filled[index] else "white"
+            axis.plot(row[centre], y, marker=style["marker"], color=style["color"], markerfacecolor=face, markersize=7)
+            if ringed is not None and ringed[index]:
+                axis.plot(row[centre], y, **RING)
+        axis.set(title=column, yticks=range(len(labels)), yticklabels=labels)
+        axis.margins(y=0.12)
+        axis.xaxis.set_major_locator(MaxNLocator(4))
+    grid[0][0].invert_yaxis()
+    return figure, grid.ravel()
 
 
 def _filled(filled: str, hollow: str) -> list[Line2D]:
@@ -151,7 +151,7 @@ def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
     directions = {"a": "learning rate ρ", "b": "λ up, ρ down", "c": "1 − μ up, ρ up"}
     figure, axes = plt.subplots(1, 3, figsize=(8.6, 0.27 * len(rows) + 1.2), sharey=True)
     for axis, (key, title) in zip(axes, directions.items(), strict=True):
-        axis.axvline(0, color="#2a2428", linewidth=1.2)
+        axis.axvline(0, color=INK, linewidth=1.2)
         for y, (_, row) in enumerate(rows):
             style = style_of(row["pool"])
             axis.plot([0, row[key]], [y, y], color=style["color"], linestyle="-", linewidth=1.5)
@@ -170,52 +170,51 @@ def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
     return figure
 
 
+def _side_by_side(axis: Axes, frame: pd.DataFrame, x: str, y: str) -> None:
+    """One row per value of y, in which each pool has its own place."""
+    styles = {pool: style_of(pool) for pool in frame["pool"].unique()}
+    sns.pointplot(
+        frame, x=x, y=y, hue="pool", dodge=0.6, ax=axis, errorbar=None, linestyle="none", orient="y", markersize=6,
+        palette={pool: style["color"] for pool, style in styles.items()},
+        markers=[style["marker"] for style in styles.values()],
+    )  # fmt: skip
+    handles = [Line2D([], [], **style | {"linestyle": "none"}) for style in styles.values()]
+    axis.get_legend().remove()
+    axis.set_ylabel("")
+    if not axis.figure.legends:
+        axis.figure.legend(handles=handles, loc="outside lower center", ncols=3)
+
+
 def rate_ratios(frame: pd.DataFrame) -> Figure:
     """Tuned step size of each pool over average pooling's, by network and data: once alone, once times weight decay."""
-    shown = frame[frame["pool"] != "avg"]
-    settings = list(dict.fromkeys(zip(shown["network"], shown["setting"], strict=True)))
-    pools = list(dict.fromkeys(shown["pool"]))
+    shown = frame[frame["pool"] != "avg"].assign(where=frame["network"] + ", " + frame["setting"])
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 4.4), sharey=True)
-    for axis, (column, title) in zip(
-        axes, {"rate_ratio": "tuned rate", "rate_decay_ratio": "tuned rate × weight decay"}.items(), strict=True
-    ):
-        axis.axvline(1, color="#2a2428", linewidth=1.2)
-        for number, pool in enumerate(pools):
-            style = style_of(pool)
-            for _, row in shown[shown["pool"] == pool].iterrows():
-                y = settings.index((row["network"], row["setting"])) + 0.14 * (number - (len(pools) - 1) / 2)
-                axis.plot(row[column], y, marker=style["marker"], color=style["color"], linestyle="none")
+    panels = {
+        "rate_ratio": ("tuned rate", [0.03, 0.1, 0.3, 1, 3]),
+        "rate_decay_ratio": ("tuned rate × weight decay", [0.2, 0.5, 1, 2]),
+    }
+    for axis, (column, (title, ticks)) in zip(axes, panels.items(), strict=True):
+        axis.axvline(1, color=INK, linewidth=1.2)
+        _side_by_side(axis, shown, column, "where")
         axis.set(title=title, xscale="log", xlabel="ratio to average pooling's")
-        ticks = [0.03, 0.1, 0.3, 1, 3] if column == "rate_ratio" else [0.2, 0.5, 1, 2]
         axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.minorticks_off()
-    axes[0].set(yticks=range(len(settings)), yticklabels=[f"{a}, {b}" for a, b in settings])
-    axes[0].invert_yaxis()
-    handles = [Line2D([], [], **{**style_of(pool), "linestyle": "none"}) for pool in pools]  # type: ignore[arg-type]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
 
 
 def range_positions(frame: pd.DataFrame) -> Figure:
     """Each value of the MXResNet table inside the range that was searched first, both ends at ±1."""
-    names = list(dict.fromkeys(frame["hyperparameter"]))
-    pools = list(dict.fromkeys(frame["pool"]))
     figure, axis = plt.subplots(figsize=(8.6, 3.8))
     axis.axvspan(-1, 1, color="#eef2f7")
-    axis.axvline(0, color="#2a2428", linewidth=1.2)
-    for number, pool in enumerate(pools):
-        rows, style = frame[frame["pool"] == pool], style_of(pool)
-        y = [names.index(name) + 0.13 * (number - (len(pools) - 1) / 2) for name in rows["hyperparameter"]]
-        axis.plot(
-            rows["position"], y, marker=style["marker"], color=style["color"], linestyle="none", label=style["label"]
-        )
-        for x, at, inside in zip(rows["position"], y, rows["inside"], strict=True):
-            if not inside:
-                axis.plot(x, at, "o", color=DISAGREES, markerfacecolor="none", markersize=14, markeredgewidth=2)
-    axis.set(yticks=range(len(names)), yticklabels=[NAMES[name] for name in names], xticks=[-1, 0, 1])
-    axis.set_xticklabels(["lower end", "centre", "upper end"])
-    axis.invert_yaxis()
-    figure.legend(loc="outside lower center", ncols=3)
+    axis.axvline(0, color=INK, linewidth=1.2)
+    _side_by_side(axis, frame.assign(name=frame["hyperparameter"].map(NAMES)), "position", "name")
+    outside = {round(x, 9) for x in frame.loc[~frame["inside"], "position"]}
+    for dots in list(axis.lines):
+        for x, y in dots.get_xydata():
+            if round(x, 9) in outside:
+                axis.plot(x, y, **RING)
+    axis.set_xticks([-1, 0, 1], ["lower end", "centre", "upper end"])
+    axis.set_xlabel("")
     return figure
 
 
