@@ -38,22 +38,20 @@ def curves(records: Sequence[Record], what: str = "valid_error") -> tuple[list[i
     epochs = [
         row["epoch"] for row in max(records, key=lambda r: len(r.result["epochs"])).result["epochs"] if what in row
     ]
-    values = []
-    for record in records:
-        seen = {row["epoch"]: row.get(what) for row in record.result["epochs"]}
-        worst = 100 - _guess(record)
-        values.append([worst if seen.get(e) is None else 100 * seen[e] for e in epochs])
-    return epochs, np.array(values)
+    return epochs, np.array([_errors_at(record, epochs, what) for record in records])
+
+
+def _errors_at(record: Record, epochs: Iterable[int], what: str = "valid_error") -> list[float]:
+    seen = {row["epoch"]: row.get(what) for row in record.result["epochs"]}
+    return [100 - _guess(record) if seen.get(e) is None else 100 * seen[e] for e in epochs]
 
 
 def early_accuracies(records: Sequence[Record]) -> list[float]:
     """Of each run, the mean validation accuracy in % over the first half of training; after a divergence it guesses."""
     means = []
     for record in records:
-        seen = {row["epoch"]: row.get("valid_error") for row in record.result["epochs"]}
         due = [e for e in range(1, first_half(record) + 1) if e % record.config["eval_every"] == 0]
-        found = [_guess(record) if seen.get(e) is None else 100 * (1 - seen[e]) for e in due]
-        means.append(float(np.mean(found)))
+        means.append(100 - float(np.mean(_errors_at(record, due))))
     return means
 
 
@@ -135,8 +133,7 @@ def memory_slopes(starts: Sequence[Sequence[Record]]) -> list[float]:
     """By seed, the slope of final on initial log-temperature over several starts, one list of runs for each t₀."""
     first = np.log2([initial_temperature(records[0]) for records in starts])
     final = first[:, None] + np.array([doublings(records) for records in starts])
-    centred = first - first.mean()
-    return (centred @ final / (centred @ centred)).tolist()
+    return np.polyfit(first, final, 1)[0].tolist()
 
 
 def temperature_course(records: Sequence[Record]) -> tuple[list[int], np.ndarray]:
