@@ -135,7 +135,7 @@ def _line_panels(
     look: Look = style_of,
     **shared: Any,
 ) -> tuple[Figure, dict[str, Axes]]:
-    """A panel of that size per title, filled row by row, with a line per pool, and one legend of all below."""
+    """A panel of that size per title and a line per pool in it, filled row by row."""
     down = -(-len(panels) // across)
     figure, grid = plt.subplots(down, across, figsize=(size[0] * across, size[1] * down), squeeze=False, **shared)
     for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
@@ -144,14 +144,13 @@ def _line_panels(
         axes.set_title(title)
     for axes in grid[:, 0]:
         axes.set_ylabel(ylabel)
-    _legend_below(figure)
     return figure, dict(zip(panels, grid.flat, strict=False))
 
 
 def _legend_below(figure: Figure) -> None:
     """The lines of all panels as a legend under the figure: a panel may lack a line that another has."""
     found = {text: line for axes in figure.axes for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=min(len(found), 4))
+    figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=len(found) if len(found) < 5 else 3)
 
 
 def _reference(axes: Axes, values: Sequence[float]) -> None:
@@ -185,6 +184,7 @@ def learning_curves(
             shown = range(step, len(minutes[title]) + 1, step)
             top = axes.secondary_xaxis("top", xlabel="CPU-minutes of a run with average pooling")
             top.set_xticks(list(shown), [f"{minutes[title][epoch - 1]:.1f}" for epoch in shown])
+    _legend_below(figure)
     return figure
 
 
@@ -203,6 +203,7 @@ def over_temperature(
             _reference(axes, reference[title])
         _temperature_axis(axes, panels[title], most=4 if across > 2 else 8)
         axes.set_xlabel("initial temperature t₀" if across < 3 else "temperature t₀")
+    _legend_below(figure)
     return figure
 
 
@@ -285,6 +286,7 @@ def side_by_side(
     figure.axes[0].set_ylim(
         max(low, 0), min(high, 100)
     )  # the interval of two runs can reach beyond what accuracy can be
+    _legend_below(figure)
     return figure
 
 

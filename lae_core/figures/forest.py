@@ -11,8 +11,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import seaborn as sns
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -170,51 +168,51 @@ def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def _side_by_side(axis: Axes, frame: pd.DataFrame, x: str, y: str) -> None:
-    """One row per value of y, in which each pool has its own place."""
-    styles = {pool: style_of(pool) for pool in frame["pool"].unique()}
-    sns.pointplot(
-        frame, x=x, y=y, hue="pool", dodge=0.6, ax=axis, errorbar=None, linestyle="none", orient="y", markersize=6,
-        palette={pool: style["color"] for pool, style in styles.items()},
-        markers=[style["marker"] for style in styles.values()],
-    )  # fmt: skip
-    handles = [Line2D([], [], **style | {"linestyle": "none"}) for style in styles.values()]
-    axis.get_legend().remove()
-    axis.set_ylabel("")
-    if not axis.figure.legends:
-        axis.figure.legend(handles=handles, loc="outside lower center", ncols=3)
-
-
 def rate_ratios(frame: pd.DataFrame) -> Figure:
     """Tuned step size of each pool over average pooling's, by network and data: once alone, once times weight decay."""
-    shown = frame[frame["pool"] != "avg"].assign(where=frame["network"] + ", " + frame["setting"])
+    shown = frame[frame["pool"] != "avg"]
+    settings = list(dict.fromkeys(zip(shown["network"], shown["setting"], strict=True)))
+    pools = list(dict.fromkeys(shown["pool"]))
     figure, axes = plt.subplots(1, 2, figsize=(8.6, 4.4), sharey=True)
-    panels = {
-        "rate_ratio": ("tuned rate", [0.03, 0.1, 0.3, 1, 3]),
-        "rate_decay_ratio": ("tuned rate × weight decay", [0.2, 0.5, 1, 2]),
-    }
-    for axis, (column, (title, ticks)) in zip(axes, panels.items(), strict=True):
+    for axis, (column, title) in zip(
+        axes, {"rate_ratio": "tuned rate", "rate_decay_ratio": "tuned rate × weight decay"}.items(), strict=True
+    ):
         axis.axvline(1, color=INK, linewidth=1.2)
-        _side_by_side(axis, shown, column, "where")
+        for number, pool in enumerate(pools):
+            style = style_of(pool)
+            for _, row in shown[shown["pool"] == pool].iterrows():
+                y = settings.index((row["network"], row["setting"])) + 0.14 * (number - (len(pools) - 1) / 2)
+                axis.plot(row[column], y, marker=style["marker"], color=style["color"], linestyle="none")
         axis.set(title=title, xscale="log", xlabel="ratio to average pooling's")
+        ticks = [0.03, 0.1, 0.3, 1, 3] if column == "rate_ratio" else [0.2, 0.5, 1, 2]
         axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axis.minorticks_off()
+    axes[0].set(yticks=range(len(settings)), yticklabels=[f"{a}, {b}" for a, b in settings])
+    axes[0].invert_yaxis()
+    handles = [Line2D([], [], **{**style_of(pool), "linestyle": "none"}) for pool in pools]  # type: ignore[arg-type]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
 
 
 def range_positions(frame: pd.DataFrame) -> Figure:
     """Each value of the MXResNet table inside the range that was searched first, both ends at ±1."""
+    names = list(dict.fromkeys(frame["hyperparameter"]))
+    pools = list(dict.fromkeys(frame["pool"]))
     figure, axis = plt.subplots(figsize=(8.6, 3.8))
     axis.axvspan(-1, 1, color="#eef2f7")
     axis.axvline(0, color=INK, linewidth=1.2)
-    _side_by_side(axis, frame.assign(name=frame["hyperparameter"].map(NAMES)), "position", "name")
-    outside = {round(x, 9) for x in frame.loc[~frame["inside"], "position"]}
-    for dots in list(axis.lines):
-        for x, y in dots.get_xydata():
-            if round(x, 9) in outside:
-                axis.plot(x, y, **RING)
+    for number, pool in enumerate(pools):
+        rows, style = frame[frame["pool"] == pool], style_of(pool)
+        y = [names.index(name) + 0.13 * (number - (len(pools) - 1) / 2) for name in rows["hyperparameter"]]
+        axis.plot(
+            rows["position"], y, marker=style["marker"], color=style["color"], linestyle="none", label=style["label"]
+        )
+        outside = ~rows["inside"].to_numpy()
+        axis.plot(rows["position"][outside], np.array(y)[outside], **RING)
+    axis.set_yticks(range(len(names)), [NAMES[name] for name in names])
     axis.set_xticks([-1, 0, 1], ["lower end", "centre", "upper end"])
-    axis.set_xlabel("")
+    axis.invert_yaxis()
+    figure.legend(loc="outside lower center", ncols=3)
     return figure
 
 
