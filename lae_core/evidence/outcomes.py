@@ -96,7 +96,7 @@ def gradient_ratio(records: Sequence[Record], base: Sequence[Record]) -> tuple[l
 
 
 def final_temperatures(records: Sequence[Record]) -> list[np.ndarray]:
-    """Of each run, the temperatures of its global pool at the end: one, or one a channel. nan after a divergence."""
+    """Of each run, the temperatures of its global pool at the end: one, or one per channel. nan after a divergence."""
     found = (r.result["pools"][POOL]["temperature"] for r in records)
     return [np.array([np.nan if t is None else t for t in values], dtype=float) for values in found]
 
