@@ -60,7 +60,7 @@ def missing(files: list[Path], known: dict[str, float]) -> dict[str, RunConfig]:
 
 def main(args: argparse.Namespace) -> int:
     """Compute what is missing for the given files of records, and for whole data sets, and write it down."""
-    known = gate.read_ridge() if gate.RIDGE.is_file() else {}
+    known = gate.read_ridge()
     wanted = missing([Path(name) for name in args.records] or sorted(gate.RIDGE.parent.glob("*.jsonl")), known)
     for name in args.whole:
         config = RunConfig(data=name)

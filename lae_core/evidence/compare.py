@@ -19,11 +19,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats as sps
-from statsmodels.stats.weightstats import DescrStatsW
 
-from lae_core.evidence.outcomes import accuracies, repeat
-from lae_core.evidence.stats import ALPHA, Interval, Summary, holm, mean_interval, smallest_effect, summarise
+from lae_core.evidence.outcomes import accuracies, common_repeats, with_repeats
+from lae_core.evidence.stats import ALPHA, Estimate, Interval, holm, mean_of, paired
 from lae_core.evidence.text import p_text
 from lae_core.runs.records import Record
 
@@ -54,7 +52,6 @@ class Comparison:
     name: str
     n: int
     difference: float
-    sd: float
     interval: Interval
     pvalue: float
     corrected: float
@@ -64,7 +61,7 @@ class Comparison:
     @classmethod
     def not_run(cls, name: str, n: int) -> Comparison:
         nan = float("nan")
-        return cls(name, n, nan, nan, Interval(nan, nan, nan, 0.95), nan, nan, "not run", nan)
+        return cls(name, n, nan, Interval(nan, nan, nan), nan, nan, "not run", nan)
 
     def __str__(self) -> str:
         if self.outcome == "not run":
@@ -109,9 +106,9 @@ class Comparisons(Mapping[Contrast, Comparison]):
 
 def accuracy(side: Side) -> Sample:
     """Final accuracy in % by seed: of an arm, or the mean over several arms."""
-    return (
-        accuracies(side) if isinstance(side[0], Record) else np.mean([accuracy(arm) for arm in side], axis=0).tolist()
-    )
+    if isinstance(side[0], Record):
+        return accuracies(side)
+    return np.mean([accuracy(arm) for arm in side], axis=0).tolist()
 
 
 def compare(
@@ -125,23 +122,24 @@ def compare(
     """Measure both sides of each contrast on the seeds that they share, and decide; Holm corrects over all of them.
 
     Runs are paired by seed and fold, so an arm that is not complete yet is compared on what there is; with fewer than
-    two common seeds a contrast is *not run*. The measure is final accuracy unless another is given. A second
-    side of None stands for 0. `margin` is in the
-    measure's unit: within it arms are the same, and a difference below it does not count, unless `minimum` says from
-    where on one does. `baseline` has, for each place, the runs of its average-pooling arm: they tell whether the
-    network works there at all.
+    two common seeds a contrast is *not run*. The measure is final accuracy unless another is given. A second side of
+    None stands for 0. `margin` is in the measure's unit: within it arms are the same, and a difference below it does
+    not count, unless `minimum` says from where on one does. `baseline` has, for each place, the runs of its
+    average-pooling arm: they tell whether the network works there at all.
     """
     measure = measure or accuracy
-    samples, absent = {}, {}
+    estimates, absent = {}, {}
     for contrast, (first, second) in contrasts.items():
-        shared = _repeats(first) if second is None else _repeats(first) & _repeats(second)
+        shared = common_repeats([*_arms(first), *_arms(second)])
         if len(shared) < 2:
             absent[contrast] = Comparison.not_run(str(contrast), len(shared))
             continue
-        a = measure(_with_repeats(first, shared))
-        b = measure(_with_repeats(second, shared)) if second is not None else [0.0] * len(a)
-        samples[contrast] = _paired(str(contrast), a, b)
-    decided = decide(samples, margin=margin, minimum=(margin or 0.0) if minimum is None else minimum) | absent
+        a = measure(with_repeats(first, shared))
+        if second is None:
+            estimates[contrast] = mean_of(a, str(contrast))
+        else:
+            estimates[contrast] = paired(a, measure(with_repeats(second, shared)), str(contrast))
+    decided = decide(estimates, margin=margin, minimum=(margin or 0.0) if minimum is None else minimum) | absent
     found = {contrast: decided[contrast] for contrast in contrasts}
     runs = {run.key: run for sides in contrasts.values() for side in sides for arm in _arms(side) for run in arm}
     if missing := {contrast.place for contrast in contrasts} - set(baseline):
@@ -150,80 +148,30 @@ def compare(
     return Comparisons(found, "runs", tuple(runs.values()), kept)
 
 
-def paired(pairs: Mapping[str, tuple[Sample, Sample]], *, margin: float | None = None) -> dict[str, Comparison]:
-    """The same for plain samples, by name; such comparisons decide no claim."""
-    raw = {name: _paired(name, a, b) for name, (a, b) in pairs.items()}
-    return decide(raw, margin=margin, minimum=margin or 0.0)
-
-
-@dataclass(frozen=True)
-class Raw:
-    """A difference with the tests that do not depend on the other comparisons. `equivalent(margin)` is TOST's p."""
-
-    name: str
-    n: int
-    summary: Summary
-    interval: Interval
-    pvalue: float
-    equivalent: Callable[[float], float]
-    smallest: Callable[[int], float]
-
-
-def decide(raw: Mapping[Any, Raw], *, margin: float | None, minimum: float) -> dict[Any, Comparison]:
+def decide(estimates: Mapping[Any, Estimate], *, margin: float | None, minimum: float) -> dict[Any, Comparison]:
     """Correct by Holm over all, and find the word for each."""
-    corrected = holm([c.pvalue for c in raw.values()])
+    pvalues = [estimate.pvalue() for estimate in estimates.values()]
     found = {}
-    for (key, c), p in zip(raw.items(), corrected, strict=True):
-        if p < ALPHA and abs(c.summary.mean) >= minimum:
-            outcome = "higher" if c.summary.mean > 0 else "lower"
-        elif margin is not None and c.equivalent(margin) < ALPHA:
+    for (key, estimate), p, corrected in zip(estimates.items(), pvalues, holm(pvalues), strict=True):
+        difference = estimate.value
+        if corrected < ALPHA and abs(difference) >= minimum:
+            outcome = "higher" if difference > 0 else "lower"
+        elif margin is not None and estimate.pvalue_within(margin) < ALPHA:
             outcome = "same"
         else:
             outcome = "undecided"
-        numbers = (c.n, c.summary.mean, c.summary.sd, c.interval, c.pvalue, p)
-        found[key] = Comparison(c.name, *numbers, outcome, c.smallest(len(raw)))
+        smallest = estimate.smallest_effect(len(estimates))
+        found[key] = Comparison(str(key), estimate.n, difference, estimate.interval, p, corrected, outcome, smallest)
     return found
 
 
-def _paired(name: str, a: Sample, b: Sample) -> Raw:
-    if len(a) != len(b) or len(a) < 2:
-        raise ValueError(f"{name}: {len(a)} and {len(b)} results; expected the same number, at least 2")
-    d = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
-    if not np.isfinite(d).all():
-        raise ValueError(f"{name}: some results are not finite; decide first what such a run counts as")
-    seen = summarise(d)
-    if seen.sd == 0:  # all pairs differ by the same: no test has anything to say that the mean does not
-        p, equivalent = float(seen.mean == 0), lambda margin: float(abs(seen.mean) >= margin)
-    else:
-        p = float(sps.ttest_1samp(d, 0.0).pvalue)
-        equivalent = lambda margin: float(DescrStatsW(d).ttost_mean(-margin, margin)[0])  # noqa: E731
-    smallest = lambda tests: smallest_effect(seen.sd, seen.n, comparisons=tests) if seen.sd else 0.0  # noqa: E731
-    return Raw(name, seen.n, seen, mean_interval(d), p, equivalent, smallest)
-
-
-def _repeats(side: Side) -> set[tuple[Any, Any]]:
-    """The seeds and folds that every arm of a side has."""
-    arms = [{repeat(run) for run in arm} for arm in _arms(side)]
-    return set.intersection(*arms) if arms else set()
-
-
-def _with_repeats(side: Side, repeats: set[tuple[Any, Any]]) -> Side:
-    """A side with these seeds and folds alone."""
-    if not isinstance(side, list | tuple):
-        return side
-    if all(isinstance(run, Record) for run in side):
-        return [run for run in side if repeat(run) in repeats]
-    return [_with_repeats(part, repeats) for part in side]
-
-
-def _arms(side: Side) -> Iterator[Sequence[Record]]:
+def _arms(side: Side) -> list[Sequence[Record]]:
     """The arms of a side: its lists of runs, however deep they lie."""
-    if isinstance(side, list | tuple):
-        if all(isinstance(part, Record) for part in side):
-            yield side
-        else:
-            for part in side:
-                yield from _arms(part)
+    if not isinstance(side, list | tuple):
+        return []
+    if all(isinstance(part, Record) for part in side):
+        return [side]
+    return [arm for part in side for arm in _arms(part)]
 
 
 def table(comparisons: Mapping[Any, Comparison]) -> pd.DataFrame:

@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,8 +74,8 @@ def family(data: str) -> str:
 def regime(place: str, records: Sequence[Record], kind: Kind) -> Regime:
     """The regime of a place, from the runs of its baseline arm."""
     first = records[0].config
-    ridge = [recorded_ridge(pictures(record.config)) for record in records]
-    known = [value for value in ridge if value is not None]
+    recorded = read_ridge()
+    ridge = [recorded.get(pictures(record.config), np.nan) for record in records]
     sizes = DATASETS[first["data"]].sizes
     used = f"{first['subset']:,} of {sizes['train']:,}" if first["subset"] else f"all {sizes['train']:,}"
     used = used if first["epochs"] else "no"
@@ -88,7 +87,7 @@ def regime(place: str, records: Sequence[Record], kind: Kind) -> Regime:
         baseline=pool,
         accuracy=float(np.mean(accuracies(records))),
         n=len(records),
-        ridge=float(np.mean(known)) if len(known) == len(ridge) else None,
+        ridge=None if np.isnan(ridge).any() else float(np.mean(ridge)),
         gate=GATES[kind].get(family(first["data"])),
     )
 
@@ -103,35 +102,30 @@ def pictures(config: dict[str, Any]) -> str:
 
 def recorded_ridge(name: str) -> float | None:
     """Accuracy in % of ridge regression on these pictures, if `lae bench ridge` recorded it."""
-    return _read(RIDGE).get(name) if RIDGE.is_file() else None
+    return read_ridge().get(name)
 
 
-def write_ridge(found: dict[str, float], path: Path = RIDGE) -> None:
-    """Write {name of the pictures: accuracy in %}, with a checksum."""
+def write_ridge(found: dict[str, float], path: Path | None = None) -> None:
+    """Write {name of the pictures: accuracy in %}, with a checksum, by default to `RIDGE`."""
     body = {name: round(value, 2) for name, value in sorted(found.items())}
-    text = json.dumps({"accuracy": body, "check": _check(body)}, indent=1, ensure_ascii=False) + "\n"
-    path.write_text(text, encoding="utf-8")
-    _read.cache_clear()
+    (path or RIDGE).write_text(_text(body), encoding="utf-8")
 
 
-def read_ridge(path: Path = RIDGE) -> dict[str, float]:
-    """What `write_ridge` wrote; any edit is an error."""
-    return dict(_read(path))
-
-
-@cache
-def _read(path: Path) -> dict[str, float]:
+def read_ridge(path: Path | None = None) -> dict[str, float]:
+    """What `write_ridge` wrote, if it did; any edit is an error."""
+    path = path or RIDGE
+    if not path.is_file():
+        return {}
     text = path.read_text(encoding="utf-8")
     try:
-        found = json.loads(text)
-        body, check = found["accuracy"], found["check"]
+        body = json.loads(text)["accuracy"]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} is invalid; expected what `lae bench ridge` writes") from None
-    expected = json.dumps({"accuracy": body, "check": _check(body)}, indent=1, ensure_ascii=False) + "\n"
-    if check != _check(body) or text != expected:
+        body = None
+    if text != _text(body):
         raise ValueError(f"{path} was edited by hand: its checksum does not match; run `lae bench ridge` again")
     return body
 
 
-def _check(body: dict[str, float]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+def _text(body: dict[str, float] | None) -> str:
+    check = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return json.dumps({"accuracy": body, "check": check}, indent=1, ensure_ascii=False) + "\n"

@@ -64,12 +64,10 @@ def join(claims: Iterable[Claim], verdicts: Mapping[str, Mapping[str, Verdict]],
             entries.append(_weighed(claim, verdicts))
         elif (notebooks / f"{claim.notebook}.md").is_file():
             entries.append(Entry(claim, None, f"notebooks/{claim.notebook}.md has not been run for this book"))
-        elif claim.needs_training:
-            entries.append(
-                Entry(claim, None, "the notebook that decides it is not written yet, and its runs are not made")
-            )
         else:
-            entries.append(Entry(claim, None, f"notebooks/{claim.notebook}.md is not written yet"))
+            entries.append(
+                Entry(claim, None, f"the notebook that decides it is not written yet: notebooks/{claim.notebook}.md")
+            )
     return entries
 
 

@@ -38,22 +38,20 @@ def curves(records: Sequence[Record], what: str = "valid_error") -> tuple[list[i
     epochs = [
         row["epoch"] for row in max(records, key=lambda r: len(r.result["epochs"])).result["epochs"] if what in row
     ]
-    values = []
-    for record in records:
-        seen = {row["epoch"]: row.get(what) for row in record.result["epochs"]}
-        worst = 100 - _guess(record)
-        values.append([worst if seen.get(e) is None else 100 * seen[e] for e in epochs])
-    return epochs, np.array(values)
+    return epochs, np.array([_errors_at(record, epochs, what) for record in records])
+
+
+def _errors_at(record: Record, epochs: Iterable[int], what: str = "valid_error") -> list[float]:
+    seen = {row["epoch"]: row.get(what) for row in record.result["epochs"]}
+    return [100 - _guess(record) if seen.get(e) is None else 100 * seen[e] for e in epochs]
 
 
 def early_accuracies(records: Sequence[Record]) -> list[float]:
     """Of each run, the mean validation accuracy in % over the first half of training; after a divergence it guesses."""
     means = []
     for record in records:
-        seen = {row["epoch"]: row.get("valid_error") for row in record.result["epochs"]}
         due = [e for e in range(1, first_half(record) + 1) if e % record.config["eval_every"] == 0]
-        found = [_guess(record) if seen.get(e) is None else 100 * (1 - seen[e]) for e in due]
-        means.append(float(np.mean(found)))
+        means.append(100 - float(np.mean(_errors_at(record, due))))
     return means
 
 
@@ -67,10 +65,23 @@ def repeat(record: Record) -> tuple[Any, Any]:
     return record.config.get("seed"), record.config.get("fold")
 
 
+def common_repeats(arms: Sequence[Sequence[Record]]) -> set[tuple[Any, Any]]:
+    """The seeds and folds that every arm has."""
+    return set.intersection(*({repeat(run) for run in arm} for arm in arms)) if arms else set()
+
+
+def with_repeats(side: Any, wanted: set[tuple[Any, Any]]) -> Any:
+    """The runs with these seeds and folds, in that order, of an arm or of each arm in nested lists."""
+    if not isinstance(side, list | tuple):
+        return side
+    if all(isinstance(run, Record) for run in side):
+        return sorted((run for run in side if repeat(run) in wanted), key=repeat)
+    return [with_repeats(part, wanted) for part in side]
+
+
 def with_common_repeats(*arms: Sequence[Record]) -> list[list[Record]]:
     """The runs of each arm whose seed and fold all of them have, in that order."""
-    common = set.intersection(*({repeat(run) for run in arm} for arm in arms)) if arms else set()
-    return [sorted((run for run in arm if repeat(run) in common), key=repeat) for arm in arms]
+    return with_repeats(arms, common_repeats(arms))
 
 
 def gradient_ratio(records: Sequence[Record], base: Sequence[Record]) -> tuple[list[int], np.ndarray]:
@@ -85,7 +96,7 @@ def gradient_ratio(records: Sequence[Record], base: Sequence[Record]) -> tuple[l
 
 
 def final_temperatures(records: Sequence[Record]) -> list[np.ndarray]:
-    """Of each run, the temperatures of its global pool at the end: one, or one a channel. nan after a divergence."""
+    """Of each run, the temperatures of its global pool at the end: one, or one per channel. nan after a divergence."""
     found = (r.result["pools"][POOL]["temperature"] for r in records)
     return [np.array([np.nan if t is None else t for t in values], dtype=float) for values in found]
 
@@ -122,8 +133,7 @@ def memory_slopes(starts: Sequence[Sequence[Record]]) -> list[float]:
     """By seed, the slope of final on initial log-temperature over several starts, one list of runs for each t₀."""
     first = np.log2([initial_temperature(records[0]) for records in starts])
     final = first[:, None] + np.array([doublings(records) for records in starts])
-    centred = first - first.mean()
-    return (centred @ final / (centred @ centred)).tolist()
+    return np.polyfit(first, final, 1)[0].tolist()
 
 
 def temperature_course(records: Sequence[Record]) -> tuple[list[int], np.ndarray]:

@@ -15,27 +15,9 @@ from typing import Any
 
 import pandas as pd
 
-from lae_core.evidence.compare import Comparisons, Contrast, Raw, decide
-from lae_core.evidence.stats import ALPHA, BoldEntry, Summary, bold, difference_interval, holm, mean_interval, welch
-from lae_core.paper import DATA_LABELS, Table, tables
-
-
-def _check(table: Table, n: int | None, ddof: int) -> int:
-    if ddof not in (0, 1):
-        raise ValueError(f"ddof={ddof!r}: expected 0 (deviations divide by n) or 1 (by n − 1)")
-    if table.kind != "results" or table.spread is None:
-        raise ValueError(f"table={table.name!r} holds no means with deviations")
-    runs = table.n if table.n is not None else n
-    if runs is None or runs < 2:
-        raise ValueError(
-            f"n={n!r}: {table.name!r} prints no n, pass one of at least 2 (a comment says {table.n_comment})"
-        )
-    return runs
-
-
-def _summary(mean: float, spread: float, n: int, *, kind: str, ddof: int) -> Summary:
-    sd = spread * math.sqrt(n) if kind == "sem" else spread
-    return Summary(mean, sd * math.sqrt(n / (n - 1)) if ddof == 0 else sd, n)
+from lae_core.evidence.compare import Comparisons, Contrast, decide
+from lae_core.evidence.stats import ALPHA, BoldEntry, Summary, bold, holm, mean_interval, welch
+from lae_core.paper import DATA_LABELS, tables
 
 
 def _column_label(row: pd.Series) -> str:
@@ -48,18 +30,23 @@ def _column_label(row: pd.Series) -> str:
 
 
 def entries(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
-    """A result table with one row an entry: `column` (its label), `pool`, `summary`, the printed `bold`, and so on.
+    """A result table with one row per entry: `column` (its label), `pool`, `summary`, the printed `bold`, and so on.
 
     Where the table prints no n, `n` is taken. In `se` there is a `squeeze_pool` too.
     """
     table = tables()[name]
-    runs = _check(table, n, ddof)
+    if ddof not in (0, 1):
+        raise ValueError(f"ddof={ddof!r}: expected 0 (deviations divide by n) or 1 (by n − 1)")
+    if table.kind != "results" or table.spread is None:
+        raise ValueError(f"table={table.name!r} holds no means with deviations")
+    runs = table.n if table.n is not None else n
+    if runs is None or runs < 2:
+        raise ValueError(f"n={n!r}: {name!r} prints no n, pass one of at least 2 (a comment says {table.n_comment})")
     frame = table.frame()
     frame.insert(0, "column", [_column_label(row) for _, row in frame.iterrows()])
-    frame["summary"] = [
-        _summary(mean, spread, runs, kind=str(table.spread), ddof=ddof)
-        for mean, spread in zip(frame["mean"], frame[table.spread], strict=True)
-    ]
+    factor = (math.sqrt(runs) if table.spread == "sem" else 1.0) * (math.sqrt(runs / (runs - 1)) if ddof == 0 else 1.0)
+    printed = zip(frame["mean"], frame[table.spread], strict=True)
+    frame["summary"] = [Summary(mean, spread * factor, runs) for mean, spread in printed]
     return frame
 
 
@@ -73,12 +60,10 @@ def redecide(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     intervals = [mean_interval(summary) for summary in frame["summary"]]
     frame["low"], frame["high"] = [i.low for i in intervals], [i.high for i in intervals]
     sides = "one-sided" if "one-sided" in (table.test or "") else "two-sided"
-    groups = list(table.bold_over) if table.bold_over else ["column"]
-    decided: dict[str, BoldEntry] = {}
-    for _, members in frame.groupby(groups, sort=False):
-        named = {str(index): summary for index, summary in members["summary"].items()}
-        decided |= bold(named, better=table.better, test="welch", alternative=sides, alpha=ALPHA)  # type: ignore[arg-type]
-    found = [decided[str(index)] for index in frame.index]
+    decided: dict[Any, BoldEntry] = {}
+    for _, members in frame.groupby(list(table.bold_over or ["column"]), sort=False):
+        decided |= bold(members["summary"].to_dict(), better=table.better, test="welch", alternative=sides)  # type: ignore[arg-type]
+    found = [decided[index] for index in frame.index]
     frame["welch_bold"] = [entry.bold for entry in found]
     frame["holm_bold"] = [entry.bold_corrected for entry in found]
     frame["p"] = [entry.pvalue for entry in found]
@@ -94,18 +79,8 @@ def decided(pairs: Pairs, *, margin: float | None) -> Comparisons:
 
     A significant difference counts however small it is: what the paper says of its tables is about significance.
     """
-    raw = {contrast: _welch(str(contrast), a, b) for contrast, (a, b) in pairs.items()}
-    return Comparisons(decide(raw, margin=margin, minimum=0.0), "printed")
-
-
-def _welch(name: str, a: Summary, b: Summary) -> Raw:
-    def equivalent(margin: float) -> float:
-        above = welch(replace(a, mean=a.mean + margin), b, "greater").pvalue
-        return max(above, welch(replace(a, mean=a.mean - margin), b, "less").pvalue)
-
-    n = min(a.n, b.n)
-    spread = Summary(a.mean - b.mean, math.hypot(a.sd, b.sd), n)
-    return Raw(name, n, spread, difference_interval(a, b), welch(a, b).pvalue, equivalent, lambda tests: math.nan)
+    estimates = {contrast: welch(a, b) for contrast, (a, b) in pairs.items()}
+    return Comparisons(decide(estimates, margin=margin, minimum=0.0), "printed")
 
 
 def frame(comparisons: Comparisons) -> pd.DataFrame:
@@ -124,27 +99,27 @@ def firm(pairs: Pairs, *, margin: float | None, rounding: float = 0.005) -> list
 
     `rounding` is half a unit of the last printed digit; the other pairs are taken as printed.
     """
-    significant = [c.corrected < ALPHA for c in decided(pairs, margin=margin).values()]
-    p = [welch(a, b).pvalue for a, b in pairs.values()]
+    comparisons = list(decided(pairs, margin=margin).values())
+    p = [c.pvalue for c in comparisons]
+    steps = (-rounding, 0.0, rounding)
     found = []
-    for k, (a, b) in enumerate(pairs.values()):
-        steps = (-rounding, 0.0, rounding)
+    for k, ((a, b), c) in enumerate(zip(pairs.values(), comparisons, strict=True)):
         around = [
             # Twice the step for the mean: both means were rounded.
             welch(
                 Summary(a.mean + 2 * mean, max(a.sd + sd, 0.0), a.n), Summary(b.mean, max(b.sd + other, 0.0), b.n)
-            ).pvalue
+            ).pvalue()
             for mean, sd, other in itertools.product(steps, steps, steps)
         ]
-        ends = [holm([*p[:k], end, *p[k + 1 :]])[k] < ALPHA for end in (min(around), max(around))]
-        found.append(ends == [significant[k]] * 2)
+        ends = {holm([*p[:k], end, *p[k + 1 :]])[k] < ALPHA for end in (min(around), max(around))}
+        found.append(ends == {c.corrected < ALPHA})
     return found
 
 
-def _oriented(name: str, n: int | None, ddof: int) -> pd.DataFrame:
+def _oriented(name: str, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     """`entries` with summaries in which higher is better: an error counts as its negative."""
-    table, found = tables()[name], entries(name, n=n, ddof=ddof)
-    if table.better == "low":
+    found = entries(name, n=n, ddof=ddof)
+    if tables()[name].better == "low":
         found["summary"] = [replace(summary, mean=-summary.mean) for summary in found["summary"]]
     return found
 
@@ -156,21 +131,18 @@ def against(name: str, baseline: str = "avg", *, n: int | None = None, ddof: int
     if base.empty:
         raise ValueError(f"baseline={baseline!r} is not in {name!r}, whose pools are {sorted(set(found['pool']))}")
     rows = found[(found["pool"] != baseline) & found["column"].isin(base.index)]
-    return {Contrast(row.column, row.pool, baseline): (row.summary, base[row.column]) for row in rows.itertuples()}
+    return {Contrast(r.column, r.pool, baseline): (r.summary, base[r.column]) for r in rows.itertuples()}
 
 
 def lae_against_average(*names: str, n: int | None = None, ddof: int = 0) -> Pairs:
     """Every LAE pool of some tables with average pooling."""
-    found: Pairs = {}
-    for name in names:
-        found |= {key: pair for key, pair in against(name, n=n, ddof=ddof).items() if is_lae(key.first)}
-    return found
+    pairs = [item for name in names for item in against(name, n=n, ddof=ddof).items()]
+    return {key: pair for key, pair in pairs if is_lae(key.first)}
 
 
-def one_against(name: str, pool: str, *, n: int | None = None, ddof: int = 0) -> Pairs:
+def one_against(name: str, pool: str, *, ddof: int = 0) -> Pairs:
     """One pool with every other of its column."""
-    turned = against(name, pool, n=n, ddof=ddof)
-    return {Contrast(key.place, pool, key.first): (b, a) for key, (a, b) in turned.items()}
+    return {Contrast(key.place, pool, key.first): (b, a) for key, (a, b) in against(name, pool, ddof=ddof).items()}
 
 
 def best_others(name: str, pools: Sequence[str], *, n: int | None = None, ddof: int = 0) -> Pairs:
@@ -195,50 +167,41 @@ def lae_pairs(name: str, *, n: int | None = None, ddof: int = 0) -> Pairs:
     }
 
 
+def _squeezes(ddof: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The entries of table 3 with average as global pool, and those with the same LAE pool in both places."""
+    found = _oriented("se", ddof=ddof)
+    both = found["pool"].map(is_lae) & (found["pool"] == found["squeeze_pool"])
+    return found[found["pool"] == "avg"], found[both]
+
+
 def in_the_squeeze(*, ddof: int = 0) -> Pairs:
     """Average as global pool: each LAE pool in the squeeze with the average there."""
-    found = _oriented("se", None, ddof).query("pool == 'avg'")
-    base = found[found["squeeze_pool"] == "avg"].set_index("column")["summary"]
-    rows = found[found["squeeze_pool"] != "avg"]
-    return {
-        Contrast(r.column, f"{r.squeeze_pool} in the squeeze", "avg"): (r.summary, base[r.column])
-        for r in rows.itertuples()
-    }
+    average, _ = _squeezes(ddof)
+    base = average[average["squeeze_pool"] == "avg"].set_index("column")["summary"]
+    rows = average[average["squeeze_pool"] != "avg"].itertuples()
+    return {Contrast(r.column, f"{r.squeeze_pool} in the squeeze", "avg"): (r.summary, base[r.column]) for r in rows}
 
 
 def squeeze_added(*, ddof: int = 0) -> Pairs:
     """WRN with the same LAE pool in both places, with the same global pool and no Squeeze-and-Excitation."""
-    plain = _oriented("wrn", None, ddof).set_index(["column", "pool"])["summary"]
-    return {
-        Contrast(r.column, r.pool, "without SE"): (r.summary, plain[r.column, r.pool])
-        for r in _lae_in_both(ddof).itertuples()
-    }
+    _, both = _squeezes(ddof)
+    plain = _oriented("wrn", ddof=ddof).set_index(["column", "pool"])["summary"]
+    return {Contrast(r.column, r.pool, "without SE"): (r.summary, plain[r.column, r.pool]) for r in both.itertuples()}
 
 
 def squeeze_alone(*, ddof: int = 0) -> Pairs:
     """WRN with the same LAE pool in both places, with that pool in the squeeze and average pooling above."""
-    found = _oriented("se", None, ddof).query("pool == 'avg'")
-    alone = found.set_index(["column", "squeeze_pool"])["summary"]
-    return {
-        Contrast(r.column, r.pool, "LAE in the squeeze alone"): (r.summary, alone[r.column, r.pool])
-        for r in _lae_in_both(ddof).itertuples()
-    }
-
-
-def _lae_in_both(ddof: int) -> pd.DataFrame:
-    se = _oriented("se", None, ddof)
-    return se[se["pool"].map(is_lae) & (se["pool"] == se["squeeze_pool"])]
+    average, both = _squeezes(ddof)
+    alone, second = average.set_index(["column", "squeeze_pool"])["summary"], "LAE in the squeeze alone"
+    return {Contrast(r.column, r.pool, second): (r.summary, alone[r.column, r.pool]) for r in both.itertuples()}
 
 
 def at_two_rates(*, ddof: int = 0) -> Pairs:
     """PyramidNet at a first learning rate of 0.1 with 0.5, pool by pool."""
-    found = _oriented("pyramidnet_lr", None, ddof)
+    found = _oriented("pyramidnet_lr", ddof=ddof)
     high = found[found["lr"] == 0.5].set_index(["data", "pool"])["summary"]
-    rows = found[found["lr"] == 0.1]
-    return {
-        Contrast(DATA_LABELS[r.data], f"{r.pool} at 0.1", "0.5"): (r.summary, high[r.data, r.pool])
-        for r in rows.itertuples()
-    }
+    rows = found[found["lr"] == 0.1].itertuples()
+    return {Contrast(DATA_LABELS[r.data], f"{r.pool} at 0.1", "0.5"): (r.summary, high[r.data, r.pool]) for r in rows}
 
 
 def unsettled(two_rates: Pairs, *, factor: float = 10.0) -> tuple[Pairs, dict[Contrast, float]]:
@@ -254,13 +217,14 @@ def context_at_the_high_rate(two_rates: Pairs) -> list[dict[str, Any]]:
     """Of `at_two_rates`, the context temperature on each data set: its errors in % at both rates, the error of
     guessing, and whether the higher rate comes within a tenth of that."""
     chance = {"CIFAR-10": 90.0, "CIFAR-100": 99.0}
-    found = []
-    for key, (low, high) in two_rates.items():
-        if "context" in key.first:
-            guessing = chance[key.place]
-            row = {"place": key.place, "low": -low.mean, "high": -high.mean, "chance": guessing}
-            found.append(row | {"collapsed": -high.mean > 0.9 * guessing})
-    return found
+    return [
+        {
+            "place": key.place, "low": -low.mean, "high": -high.mean, "chance": chance[key.place],
+            "collapsed": -high.mean > 0.9 * chance[key.place],
+        }
+        for key, (low, high) in two_rates.items()
+        if "context" in key.first
+    ]  # fmt: skip
 
 
 def is_lae(pool: str) -> bool:

@@ -1,7 +1,8 @@
 """The tests that the tables rest on, from scipy and statsmodels: Welch, Mann-Whitney, Holm, intervals, equivalence, power.
 
 A group of results is either a sample (a sequence of numbers) or a `Summary` (mean, standard deviation, n), which is all
-that a printed table gives. Rank tests need samples; everything else takes both.
+that a printed table gives. Rank tests need samples; everything else takes both. scipy has Welch's test of summaries, but
+neither its interval nor its degrees of freedom: :class:`Estimate` has all three, from one t distribution.
 
 >>> bold({"avg": Summary(5.26, 0.15, 30), "lae": Summary(4.98, 0.12, 30)}, better="low", test="welch")["avg"].bold
 False
@@ -13,7 +14,7 @@ import gc
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy import special
@@ -21,6 +22,7 @@ from scipy import stats as sps
 from statsmodels.stats.multitest import multipletests
 
 ALPHA = 0.05  # a p-value below it counts as a difference
+POWER = 0.8  # the chance with which `smallest_effect` is found
 
 Alternative = Literal["two-sided", "less", "greater"]
 Better = Literal["low", "high"]
@@ -45,33 +47,56 @@ class Summary:
 Group = Summary | Sequence[float] | np.ndarray
 
 
-@dataclass(frozen=True)
-class TestResult:
-    """`df` is Welch-Satterthwaite's for a t test and nan for a rank test."""
+class Interval(NamedTuple):
+    """A 95 % confidence interval."""
 
-    __test__ = False  # not a test case, whatever pytest makes of the name
-
-    statistic: float
-    pvalue: float
-    df: float = math.nan
-
-
-@dataclass(frozen=True)
-class Interval:
     centre: float
     low: float
     high: float
-    level: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, or a difference of two, with its standard error: Student's t distribution decides on it.
+
+    Without any spread (an error of 0) the value decides alone: t is infinite, or 0. `n` is the runs of the smaller group.
+    """
+
+    value: float
+    error: float
+    df: float
+    n: int
+
+    def pvalue(self, alternative: Alternative = "two-sided", null: float = 0.0) -> float:
+        """The t test against `null`; `alternative="less"` asks whether the true value is smaller."""
+        _choice("alternative", alternative, Alternative)
+        difference = self.value - null
+        t = difference and (difference / self.error if self.error else math.copysign(math.inf, difference))
+        if alternative == "two-sided":
+            return 2 * float(sps.t.sf(abs(t), self.df))
+        return float(sps.t.cdf(t, self.df) if alternative == "less" else sps.t.sf(t, self.df))
+
+    def pvalue_within(self, margin: float) -> float:
+        """Two one-sided tests: small where the true value surely lies within ± margin."""
+        return max(self.pvalue("greater", -margin), self.pvalue("less", margin))
+
+    @property
+    def interval(self) -> Interval:
+        half = self.error * float(sps.t.isf(ALPHA / 2, self.df))
+        return Interval(self.value, self.value - half, self.value + half)
+
+    def smallest_effect(self, comparisons: int = 1) -> float:
+        """The smallest true value that such a test finds four times in five.
+
+        The level is shared among the comparisons of a claim, which is what Holm's correction asks of the first of them.
+        """
+        # At this power the other tail adds nothing that could be seen.
+        return self.error * float(special.nctdtrinc(self.df, 1 - POWER, _critical(self.df, comparisons)))
 
 
 def _choice(name: str, value: str, allowed: object) -> None:
     if value not in get_args(allowed):
         raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, get_args(allowed)))}")
-
-
-def _between(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise ValueError(f"{name}={value}: expected a number between 0 and 1, both excluded")
 
 
 def _sample(values: Group, name: str) -> np.ndarray:
@@ -97,58 +122,37 @@ def summarise(values: Group, name: str = "values") -> Summary:
     return Summary(float(x.mean()), float(x.std(ddof=1)), len(x))
 
 
-def welch_df(a: Summary, b: Summary) -> float:
-    """Degrees of freedom of Welch and Satterthwaite; scipy keeps those of a test from summaries to itself."""
-    va, vb = a.sd**2 / a.n, b.sd**2 / b.n
-    # As shares of the variance, so that tiny deviations do not underflow when squared.
-    share = va / (va + vb)
-    return 1 / (share**2 / (a.n - 1) + (1 - share) ** 2 / (b.n - 1))
+def mean_of(values: Group, name: str = "values") -> Estimate:
+    """The mean of a group."""
+    s = summarise(values, name)
+    return Estimate(s.mean, s.sd / math.sqrt(s.n), s.n - 1, s.n)
 
 
-def welch(a: Group, b: Group, alternative: Alternative = "two-sided") -> TestResult:
-    """Welch's t test of two groups; `alternative="less"` asks whether a's mean is the smaller.
-
-    Two groups without any spread are decided by their means alone: p is 0 or 1, since t is infinite or undefined.
-    """
-    _choice("alternative", alternative, Alternative)
-    x, y = summarise(a, "a"), summarise(b, "b")
-    difference = x.mean - y.mean
-    if x.sd**2 / x.n + y.sd**2 / y.n == 0:
-        right_way = {"two-sided": difference != 0, "less": difference < 0, "greater": difference > 0}[alternative]
-        statistic = math.copysign(math.inf, difference) if difference else math.nan
-        return TestResult(statistic, 0.0 if right_way else 1.0)
-    found = sps.ttest_ind_from_stats(x.mean, x.sd, x.n, y.mean, y.sd, y.n, equal_var=False, alternative=alternative)
-    return TestResult(float(found.statistic), float(found.pvalue), welch_df(x, y))
-
-
-def mann_whitney(a: Group, b: Group, alternative: Alternative = "two-sided") -> TestResult:
-    """Mann-Whitney's rank test; exact for small samples without ties, else the tie-corrected normal approximation."""
-    _choice("alternative", alternative, Alternative)
-    x, y = _sample(a, "a"), _sample(b, "b")
-    if len(set(x) | set(y)) == 1:  # all values equal: no ranks to speak of
-        return TestResult(len(x) * len(y) / 2, 1.0)
-    result = sps.mannwhitneyu(x, y, alternative=alternative)
-    return TestResult(float(result.statistic), float(result.pvalue))
-
-
-def mean_interval(values: Group, level: float = 0.95) -> Interval:
+def mean_interval(values: Group) -> Interval:
     """Student's confidence interval of the mean."""
-    _between("level", level)
-    s = summarise(values)
-    return _interval(s.mean, s.sd / math.sqrt(s.n), s.n - 1, level)
+    return mean_of(values).interval
 
 
-def difference_interval(a: Group, b: Group, level: float = 0.95) -> Interval:
-    """Welch's confidence interval of mean(a) − mean(b)."""
-    _between("level", level)
+def paired(a: Sequence[float], b: Sequence[float], name: str = "values") -> Estimate:
+    """The mean of a − b, pair by pair."""
+    if len(a) != len(b):
+        raise ValueError(f"{name}: {len(a)} and {len(b)} results; expected the same number, at least 2")
+    return mean_of(np.subtract(a, b), name)
+
+
+def welch(a: Group, b: Group) -> Estimate:
+    """mean(a) − mean(b) for Welch's t test, with the degrees of freedom of Welch and Satterthwaite."""
     x, y = summarise(a, "a"), summarise(b, "b")
-    error = math.hypot(x.sd / math.sqrt(x.n), y.sd / math.sqrt(y.n))
-    return _interval(x.mean - y.mean, error, welch_df(x, y) if error else math.inf, level)
+    va, vb = x.sd**2 / x.n, y.sd**2 / y.n
+    # As shares of the variance, so that tiny deviations do not underflow when squared.
+    share = va / (va + vb) if va + vb else 0.5
+    df = 1 / (share**2 / (x.n - 1) + (1 - share) ** 2 / (y.n - 1))
+    return Estimate(x.mean - y.mean, math.hypot(x.sd / math.sqrt(x.n), y.sd / math.sqrt(y.n)), df, min(x.n, y.n))
 
 
-def _interval(centre: float, error: float, df: float, level: float) -> Interval:
-    low, high = sps.t.interval(level, df, loc=centre, scale=error) if error else (centre, centre)
-    return Interval(centre, float(low), float(high), level)
+def mann_whitney(a: Group, b: Group, alternative: Alternative = "two-sided") -> float:
+    """The p-value of Mann-Whitney's rank test; exact for small samples without ties, else tie-corrected and normal."""
+    return float(sps.mannwhitneyu(_sample(a, "a"), _sample(b, "b"), alternative=alternative).pvalue)
 
 
 def holm(pvalues: Sequence[float]) -> list[float]:
@@ -165,48 +169,48 @@ def holm(pvalues: Sequence[float]) -> list[float]:
         gc.unfreeze()
 
 
-def paired_power(difference: float, sd: float, n: int, *, comparisons: int = 1, alpha: float = ALPHA) -> float:
+def _critical(df: float, comparisons: int) -> float:
+    return float(sps.t.isf(ALPHA / comparisons / 2, df))
+
+
+def paired_power(difference: float, sd: float, n: int, *, comparisons: int = 1) -> float:
     """The chance that a paired t test of n pairs, whose differences have deviation sd, finds a true difference.
 
-    The level is shared among the comparisons of a claim, which is what Holm's correction asks of the first of them.
+    Ours because the power of statsmodels is nan far out, where scipy's lower tail is: both tails are upper ones here.
     """
-    critical = _critical(sd, n, comparisons, alpha)
-    shift = abs(difference) / sd * math.sqrt(n)
-    # Both tails as upper ones: scipy's lower tail is nan far out, and so is the power that statsmodels makes of it.
+    critical, shift = _critical(n - 1, comparisons), abs(difference) / sd * math.sqrt(n)
     return float(sps.nct.sf(critical, n - 1, shift) + sps.nct.sf(critical, n - 1, -shift))
 
 
-def smallest_effect(sd: float, n: int, *, comparisons: int = 1, power: float = 0.8, alpha: float = ALPHA) -> float:
-    """The smallest true difference that such a test finds with this power, in the unit of sd.
+def smallest_effect(sd: float, n: int, *, comparisons: int = 1) -> float:
+    """The smallest true difference that such a test finds four times in five, in the unit of sd.
 
     >>> round(smallest_effect(1.0, 10), 2), round(smallest_effect(1.0, 10, comparisons=6), 2)
     (1.0, 1.37)
     """
-    _between("power", power)
-    # At any power worth having the other tail adds nothing that could be seen.
-    shift = special.nctdtrinc(n - 1, 1 - power, _critical(sd, n, comparisons, alpha))
-    return sd * float(shift) / math.sqrt(n)
-
-
-def _critical(sd: float, n: int, comparisons: int, alpha: float) -> float:
-    _between("alpha", alpha)
-    if not sd > 0 or n < 2 or comparisons < 1:
-        raise ValueError(
-            f"sd={sd}, n={n}, comparisons={comparisons}: expected sd above 0, n from 2, comparisons from 1"
-        )
-    return float(sps.t.isf(alpha / comparisons / 2, n - 1))
+    return mean_of(Summary(0.0, sd, n)).smallest_effect(comparisons)
 
 
 @dataclass(frozen=True)
 class BoldEntry:
-    """One entry of a column. The best has no p-value (nan); the corrected verdict is Holm's over the column."""
+    """One entry of a column, with its p-value against the best and Holm's over the column; the best has none (nan)."""
 
     summary: Summary
-    best: bool
-    bold: bool
-    bold_corrected: bool
     pvalue: float
     pvalue_corrected: float
+
+    @property
+    def bold(self) -> bool:
+        return not self.pvalue < ALPHA
+
+    @property
+    def bold_corrected(self) -> bool:
+        return not self.pvalue_corrected < ALPHA
+
+    @property
+    def spared(self) -> bool:
+        """Only the correction spares it from being called worse."""
+        return self.bold_corrected and not self.bold
 
 
 def bold(
@@ -215,7 +219,6 @@ def bold(
     better: Better,
     test: BoldTest = "mann-whitney",
     alternative: Literal["two-sided", "one-sided"] | None = None,
-    alpha: float = ALPHA,
 ) -> dict[str, BoldEntry]:
     """The paper's rule for one column: bold is the best mean, and every entry that is not significantly worse than it.
 
@@ -224,28 +227,22 @@ def bold(
     """
     _choice("better", better, Better)
     _choice("test", test, BoldTest)
-    _between("alpha", alpha)
     if not groups:
         raise ValueError("groups is empty: expected at least one entry")
     sides = alternative or ("two-sided" if test == "mann-whitney" else "one-sided")
-    if sides not in ("two-sided", "one-sided"):
-        raise ValueError(f"alternative={alternative!r}: expected 'two-sided' or 'one-sided'")
     worse: Alternative = "two-sided" if sides == "two-sided" else ("greater" if better == "low" else "less")
-    run_test = mann_whitney if test == "mann-whitney" else welch
     summaries = {name: summarise(group, name) for name, group in groups.items()}
     top = (min if better == "low" else max)(summary.mean for summary in summaries.values())
-    leader = next(name for name, summary in summaries.items() if summary.mean == top)
-    others = [name for name, summary in summaries.items() if summary.mean != top]
-    p = {name: run_test(groups[name], groups[leader], worse).pvalue for name in others}
-    corrected = dict(zip(others, holm([p[name] for name in others]), strict=True))
+    leader = next(groups[name] for name, summary in summaries.items() if summary.mean == top)
+    p = {
+        name: mann_whitney(groups[name], leader, worse)
+        if test == "mann-whitney"
+        else welch(summary, leader).pvalue(worse)
+        for name, summary in summaries.items()
+        if summary.mean != top
+    }
+    corrected = dict(zip(p, holm(list(p.values())), strict=True))
     return {
-        name: BoldEntry(
-            summary=summary,
-            best=name not in p,
-            bold=name not in p or p[name] >= alpha,
-            bold_corrected=name not in p or corrected[name] >= alpha,
-            pvalue=p.get(name, math.nan),
-            pvalue_corrected=corrected.get(name, math.nan),
-        )
+        name: BoldEntry(summary, p.get(name, math.nan), corrected.get(name, math.nan))
         for name, summary in summaries.items()
     }

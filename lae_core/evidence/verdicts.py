@@ -33,6 +33,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -58,10 +59,10 @@ class Verdict:
     regime: tuple[str, ...] = ()
     n: int | None = None
     figure: str | None = None
-    numbers: dict[str, Number] = field(default_factory=dict)
+    numbers: Mapping[str, Any] = field(default_factory=dict)  # NumPy, torch and sympy scalars become Python's own
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.claim, str) and CLAIM_ID.fullmatch(self.claim)):
+        if not CLAIM_ID.fullmatch(self.claim):
             raise ValueError(f"claim={self.claim!r} is no claim id; ids look like 'T6', 'C2' or 'C13a'")
         if self.verdict not in VERDICTS:
             raise ValueError(f"verdict={self.verdict!r} is not one of {', '.join(VERDICTS)}")
@@ -75,16 +76,11 @@ class Verdict:
             raise ValueError(
                 "verdict='reproduced' needs runs; what agrees with the paper's page is 'consistent with print'"
             )
-        if not (isinstance(self.evidence, str) and self.evidence.strip()):
+        if not self.evidence.strip():
             raise ValueError(f"evidence={self.evidence!r} is empty; say in a sentence what was found")
-        if self.figure is not None and not (isinstance(self.figure, str) and self.figure.strip()):
+        if self.figure == "":
             raise ValueError(f"figure={self.figure!r} must be the name of a figure, or None")
-        for name, value in self.numbers.items():
-            if not isinstance(name, str) or not isinstance(value, int | float | str | bool | None):
-                raise TypeError(
-                    f"numbers[{name!r}]={value!r} is a {type(value).__name__}; "
-                    "names are strings, and values are int, float, bool, str or None"
-                )
+        object.__setattr__(self, "numbers", {name: _plain(name, value) for name, value in self.numbers.items()})
 
     @property
     def by_runs(self) -> bool:
@@ -111,9 +107,11 @@ class Verdict:
         return cls(**(content | {"regime": tuple(content["regime"])}))
 
 
-def verdict_directory() -> Path:
+def _directory() -> Path:
     """Where this process's verdicts go: ``$LAE_VERDICTS``, else ``_build/verdicts``."""
-    return Path(os.environ.get("LAE_VERDICTS") or Path("_build") / "verdicts")
+    directory = Path(os.environ.get("LAE_VERDICTS") or Path("_build") / "verdicts")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
 
 
 def record(
@@ -132,7 +130,7 @@ def record(
             regime=tuple(map(str, decision.regimes)),
             n=decision.n,
             figure=figure,
-            numbers=_numbers(found if numbers is None else numbers),
+            numbers=found if numbers is None else numbers,
         )
     )
 
@@ -148,8 +146,6 @@ def record_verdict(
 ) -> Verdict:
     """Write a verdict of algebra (*symbolic*) or of the paper's own page (*printed*), and return it.
 
-    NumPy, torch and sympy scalars in `numbers` are turned into Python's own.
-
     >>> import tempfile
     >>> os.environ["LAE_VERDICTS"] = tempfile.mkdtemp()
     >>> record_verdict("T2", "proved", evidence="Both sides agree.", scale="symbolic").verdict
@@ -159,12 +155,11 @@ def record_verdict(
         raise ValueError(
             f"scale = {scale!r} is invalid; expected one of {', '.join(WITHOUT_RUNS)}: the scale of runs follows from them"
         )
-    return _write(Verdict(claim, verdict, evidence, scale, figure=figure, numbers=_numbers(numbers or {})))
+    return _write(Verdict(claim, verdict, evidence, scale, figure=figure, numbers=numbers or {}))
 
 
 def _write(given: Verdict) -> Verdict:
-    directory = verdict_directory()
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = _directory()
     # Written whole or not at all: a page may be drawn while a notebook runs.
     partial = directory / f".{given.claim}.{os.getpid()}.partial"
     partial.write_text(given.to_json(), encoding="utf-8")
@@ -200,9 +195,7 @@ def record_costs(hours: Mapping[str, float], *, card: str) -> None:
     An open claim at the paper's scale then says what settling it would cost.
     """
     content = {"card": card, "hours": {name: round(float(value), 3) for name, value in hours.items()}}
-    directory = verdict_directory()
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "costs.yml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    (_directory() / "costs.yml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
 
 
 def read_costs(directory: Path) -> Costs | None:
@@ -211,16 +204,15 @@ def read_costs(directory: Path) -> Costs | None:
     return Costs(**yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
-def _numbers(numbers: Mapping[str, object]) -> dict[str, Number]:
-    return {name: _plain(value) for name, value in numbers.items()}
-
-
-def _plain(value: object) -> Number:
-    """A Python scalar for anything that is one number, else the value itself for `Verdict` to refuse."""
-    if isinstance(value, int | float | str | bool | None):
-        return value
-    if hasattr(value, "item"):  # NumPy and torch scalars
-        return value.item()
-    if getattr(value, "is_number", False):  # sympy
-        return float(value)  # type: ignore[arg-type]
-    return value  # type: ignore[return-value]
+def _plain(name: str, value: Any) -> Number:
+    """The Python scalar for anything that is one number."""
+    if not isinstance(value, Number):
+        if hasattr(value, "item"):  # NumPy and torch scalars
+            value = value.item()
+        elif getattr(value, "is_number", False):  # sympy
+            value = float(value)
+    if not isinstance(value, Number):
+        raise TypeError(
+            f"numbers[{name!r}]={value!r} is a {type(value).__name__}; expected int, float, bool, str or None"
+        )
+    return value

@@ -5,7 +5,8 @@ Each function draws on new axes and returns the figure. Colours, markers and ord
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,7 +20,11 @@ from lae_core.evidence.compare import Comparisons
 from lae_core.evidence.stats import ALPHA
 from lae_core.figures.style import SERIES, style_of
 
-DISAGREES = "#d1450b"
+INK, DISAGREES = "#2a2428", "#d1450b"
+RING: dict[str, Any] = {
+    "marker": "o", "color": DISAGREES, "markerfacecolor": "none", "markersize": 14, "markeredgewidth": 2,
+    "linestyle": "none",
+}  # fmt: skip
 NAMES = {
     "lr": "learning rate",
     "flat_share": "share of epochs at constant rate",
@@ -36,41 +41,17 @@ def row_label(row: pd.Series) -> str:
     return f"{label} | {style_of(row['squeeze_pool'])['label']}" if "squeeze_pool" in row else label
 
 
-def _panels(columns: Sequence[str], rows: int) -> tuple[Figure, np.ndarray]:
-    across = 3 if len(columns) == 3 else min(len(columns), 2)
-    down = -(-len(columns) // across)
-    figure, axes = plt.subplots(down, across, figsize=(8.6, (0.34 * rows + 1.0) * down), sharey=True, squeeze=False)
-    figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.08)
-    for axis in axes.ravel():
-        axis.xaxis.set_major_locator(MaxNLocator(4))
-    return figure, axes.ravel()
-
-
 def forest(frame: pd.DataFrame, *, unit: str) -> Figure:
-    """The table of `redecide` as one panel a column: mean and 95 % interval of each entry.
+    """The table of `redecide` as one panel per column: mean and 95 % interval of each entry.
 
     Filled: bold in the paper. Ringed: bold by Welch's test differs from that.
     """
-    columns = list(dict.fromkeys(frame["column"]))
-    labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
-    figure, axes = _panels(columns, len(labels))
-    for axis, column in zip(axes, columns, strict=True):
-        for _, row in frame[frame["column"] == column].iterrows():
-            y, style = labels.index(row_label(row)), style_of(row["pool"])
-            axis.plot([row["low"], row["high"]], [y, y], color=style["color"], linestyle="-", linewidth=2)
-            face = style["color"] if row["bold"] else "white"
-            axis.plot(row["mean"], y, marker=style["marker"], color=style["color"], markerfacecolor=face, markersize=7)
-            if not row["agrees"]:
-                axis.plot(
-                    row["mean"], y, "o", color=DISAGREES, markerfacecolor="none", markersize=15, markeredgewidth=2
-                )
-        axis.set(title=column, xlabel=unit, yticks=range(len(labels)), yticklabels=labels)
-        axis.margins(y=0.12)
-    axes[0].invert_yaxis()
+    figure, axes = _intervals(frame, "mean", filled=frame["bold"], ringed=~frame["agrees"])
+    for axis in axes:
+        axis.set_xlabel(unit)
     handles = _filled("bold in the paper", "not bold")
     if not frame["agrees"].all():
-        ring = {"marker": "o", "color": DISAGREES, "markerfacecolor": "none", "markersize": 12, "linestyle": "none"}
-        handles.append(Line2D([], [], **ring, label="Welch's test disagrees"))  # type: ignore[arg-type]
+        handles.append(Line2D([], [], **RING, label="Welch's test disagrees"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     return figure
 
@@ -80,22 +61,39 @@ def gains(frame: pd.DataFrame, *, unit: str = "percentage points") -> Figure:
 
     Right of the line is better. Filled: significant by Welch's test, two-sided, corrected by Holm.
     """
-    columns = list(dict.fromkeys(frame["column"]))
-    labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
-    figure, axes = _panels(columns, len(labels))
-    for axis, column in zip(axes, columns, strict=True):
-        axis.axvline(0, color="#2a2428", linewidth=1.2)
-        for _, row in frame[frame["column"] == column].iterrows():
-            y, style = labels.index(row_label(row)), style_of(row["pool"])
-            colour = style["color"]
-            axis.plot([row["low"], row["high"]], [y, y], color=colour, linestyle="-", linewidth=2)
-            face = colour if row["outcome"] in ("higher", "lower") else "white"
-            axis.plot(row["gain"], y, marker=style["marker"], color=colour, markerfacecolor=face, markersize=7)
-        axis.set(title=column, xlabel=f"worse  ←  {unit}  →  better", yticks=range(len(labels)), yticklabels=labels)
-        axis.margins(y=0.12)
-    axes[0].invert_yaxis()
+    figure, axes = _intervals(frame, "gain", filled=frame["outcome"].isin(["higher", "lower"]))
+    for axis in axes:
+        axis.axvline(0, color=INK, linewidth=1.2, zorder=1)
+        axis.set_xlabel(f"worse  ←  {unit}  →  better")
     figure.legend(handles=_filled("significant", "not significant"), loc="outside lower center", ncols=2)
     return figure
+
+
+def _intervals(
+    frame: pd.DataFrame, centre: str, *, filled: pd.Series, ringed: pd.Series | None = None
+) -> tuple[Figure, np.ndarray]:
+    """One panel per column of the table, one row per pool: the centre of each entry and the bar from low to high."""
+    columns = list(dict.fromkeys(frame["column"]))
+    labels = list(dict.fromkeys(row_label(row) for _, row in frame.iterrows()))
+    across = 3 if len(columns) == 3 else min(len(columns), 2)
+    down = -(-len(columns) // across)
+    figure, grid = plt.subplots(
+        down, across, figsize=(8.6, (0.34 * len(labels) + 1.0) * down), sharey=True, squeeze=False
+    )
+    figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.08)
+    for axis, column in zip(grid.flat, columns, strict=True):
+        for index, row in frame[frame["column"] == column].iterrows():
+            y, style = labels.index(row_label(row)), style_of(row["pool"])
+            axis.plot([row["low"], row["high"]], [y, y], color=style["color"], linestyle="-", linewidth=2)
+            face = style["color"] if filled[index] else "white"
+            axis.plot(row[centre], y, marker=style["marker"], color=style["color"], markerfacecolor=face, markersize=7)
+            if ringed is not None and ringed[index]:
+                axis.plot(row[centre], y, **RING)
+        axis.set(title=column, yticks=range(len(labels)), yticklabels=labels)
+        axis.margins(y=0.12)
+        axis.xaxis.set_major_locator(MaxNLocator(4))
+    grid[0][0].invert_yaxis()
+    return figure, grid.ravel()
 
 
 def _filled(filled: str, hollow: str) -> list[Line2D]:
@@ -151,7 +149,7 @@ def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
     directions = {"a": "learning rate ρ", "b": "λ up, ρ down", "c": "1 − μ up, ρ up"}
     figure, axes = plt.subplots(1, 3, figsize=(8.6, 0.27 * len(rows) + 1.2), sharey=True)
     for axis, (key, title) in zip(axes, directions.items(), strict=True):
-        axis.axvline(0, color="#2a2428", linewidth=1.2)
+        axis.axvline(0, color=INK, linewidth=1.2)
         for y, (_, row) in enumerate(rows):
             style = style_of(row["pool"])
             axis.plot([0, row[key]], [y, y], color=style["color"], linestyle="-", linewidth=1.5)
@@ -179,7 +177,7 @@ def rate_ratios(frame: pd.DataFrame) -> Figure:
     for axis, (column, title) in zip(
         axes, {"rate_ratio": "tuned rate", "rate_decay_ratio": "tuned rate × weight decay"}.items(), strict=True
     ):
-        axis.axvline(1, color="#2a2428", linewidth=1.2)
+        axis.axvline(1, color=INK, linewidth=1.2)
         for number, pool in enumerate(pools):
             style = style_of(pool)
             for _, row in shown[shown["pool"] == pool].iterrows():
@@ -202,18 +200,17 @@ def range_positions(frame: pd.DataFrame) -> Figure:
     pools = list(dict.fromkeys(frame["pool"]))
     figure, axis = plt.subplots(figsize=(8.6, 3.8))
     axis.axvspan(-1, 1, color="#eef2f7")
-    axis.axvline(0, color="#2a2428", linewidth=1.2)
+    axis.axvline(0, color=INK, linewidth=1.2)
     for number, pool in enumerate(pools):
         rows, style = frame[frame["pool"] == pool], style_of(pool)
         y = [names.index(name) + 0.13 * (number - (len(pools) - 1) / 2) for name in rows["hyperparameter"]]
         axis.plot(
             rows["position"], y, marker=style["marker"], color=style["color"], linestyle="none", label=style["label"]
         )
-        for x, at, inside in zip(rows["position"], y, rows["inside"], strict=True):
-            if not inside:
-                axis.plot(x, at, "o", color=DISAGREES, markerfacecolor="none", markersize=14, markeredgewidth=2)
-    axis.set(yticks=range(len(names)), yticklabels=[NAMES[name] for name in names], xticks=[-1, 0, 1])
-    axis.set_xticklabels(["lower end", "centre", "upper end"])
+        outside = ~rows["inside"].to_numpy()
+        axis.plot(rows["position"][outside], np.array(y)[outside], **RING)
+    axis.set_yticks(range(len(names)), [NAMES[name] for name in names])
+    axis.set_xticks([-1, 0, 1], ["lower end", "centre", "upper end"])
     axis.invert_yaxis()
     figure.legend(loc="outside lower center", ncols=3)
     return figure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -60,10 +59,10 @@ def _point(name: str) -> list[int]:
     return [int(part) for part in name.removeprefix("lattice (").rstrip(")").split(",")]
 
 
-def parallel_coordinates(study: optuna.Study, params: Sequence[str] | None = None) -> Figure:
-    """One line a trial through all its hyperparameters to its error; the best tenth is drawn on top, dark."""
+def parallel_coordinates(study: optuna.Study) -> Figure:
+    """One line per trial through all its hyperparameters to its error; the best tenth is drawn on top, dark."""
     trials = sorted(_finished(study), key=lambda trial: -trial.value)
-    names = list(params or trials[0].params)
+    names = list(trials[0].params)
     columns = [np.array([_scaled(name, trial.params[name]) for trial in trials]) for name in names]
     columns.append(100 * np.array([trial.value for trial in trials]))
     figure, axes = plt.subplots(figsize=(0.95 * len(columns) + 0.8, 3.6))
@@ -96,17 +95,17 @@ def _unscaled(name: str | None, value: float) -> float:
     return float(-np.expm1(-value)) if name in COMPLEMENT else value
 
 
-def importances(study: optuna.Study, seed: int = 0) -> dict[str, float]:
+def importances(study: optuna.Study) -> dict[str, float]:
     """The share of the variance of the error that each hyperparameter explains alone (functional ANOVA on a forest)."""
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
     _finished(study)
-    return get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=seed))
+    return get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
 
 
-def importance(study: optuna.Study, seed: int = 0) -> Figure:
+def importance(study: optuna.Study) -> Figure:
     """Bars of `importances`."""
-    shares = dict(sorted(importances(study, seed).items(), key=lambda item: item[1]))
+    shares = dict(sorted(importances(study).items(), key=lambda item: item[1]))
     figure, axes = plt.subplots(figsize=(5.2, 0.45 * len(shares) + 1))
     axes.barh([LABELS.get(name, name) for name in shares], list(shares.values()), color=SERIES[1])
     axes.set(xlabel="share of the error's variance", xlim=(0, 1))

@@ -1,4 +1,4 @@
-"""How evidence notebooks show tables and verdicts: plain HTML without pandas' index, and one sentence a verdict."""
+"""How evidence notebooks show tables and verdicts: plain HTML without pandas' index, and one sentence per verdict."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def in_short(verdicts: Sequence[Verdict]) -> HTML:
 
 
 def price(bill: pd.DataFrame) -> Markdown:
-    """What `cost.bill` found, a sentence a network: its last column has the hours and names the card."""
+    """What `cost.bill` found, a sentence per network: its last column has the hours and names the card."""
     hours = str(bill.columns[-1])
     return Markdown(
         " ".join(

@@ -26,7 +26,7 @@ _LOOK = {
 
 
 def load(file: str | Path) -> tuple[pd.DataFrame, dict]:
-    """One row a case and contender; and what was measured besides (hardware, ResNet-50).
+    """One row per case and contender; and what was measured besides (hardware, ResNet-50).
 
     Times are multiples of the mean's, and what is kept for backward of the input's size (nan for compiled code).
     """
@@ -99,7 +99,7 @@ def against_aims(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratio_figure(frame: pd.DataFrame) -> Figure:
-    """Forward + backward as multiples of the mean's, one line a shape, one panel for a fixed and one for a trained temperature."""
+    """Forward + backward as multiples of the mean's, one line per shape; panels for a fixed and a trained temperature."""
     figure, axes = plt.subplots(2, 1, figsize=(5.6, 6.2), sharex=True)
     shapes = list(dict.fromkeys(frame["shape"]))
     for axis, temperature in zip(axes, ("fixed", "trained"), strict=True):

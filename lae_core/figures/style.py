@@ -7,7 +7,6 @@ own white background, so that the dark theme shows them as cards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import matplotlib as mpl
@@ -35,7 +34,6 @@ _POOLS: dict[str, tuple[str, str, Any, str]] = {
 
 POOL_ORDER: tuple[str, ...] = tuple(_POOLS)
 POOL_COLOURS: dict[str, str] = {name: colour for name, (_, colour, _, _) in _POOLS.items()}
-POOL_LABELS: dict[str, str] = {name: label for name, (label, _, _, _) in _POOLS.items()}
 
 # For lines that are no pools (temperatures, precisions): in this order, with this dash, and dark to light in grey too.
 SERIES = ("#1b1464", "#0072b2", "#d1450b", "#2c8a3d", "#b07800", "#a83279")
@@ -109,13 +107,11 @@ def style_of(pool: str) -> dict[str, Any]:
     return style | {"label": style["label"].replace("LAE", f"LAE t₀={PoolSpec.parse(pool)['t0']:g}")}
 
 
-def in_pool_order(pools: Iterable[str]) -> list[str]:
-    """Names or specs of pools in the order in which legends and tables have them; alike ones keep the order given."""
-    return sorted(pools, key=lambda pool: POOL_ORDER.index(pool_name(pool)))
-
-
 def heat_cells(axes: Any, cells: Any, *, top: float = 1.0, digits: int = 2) -> None:
-    """Draw a small matrix as a heat map with the number in each cell, dark text on light and light on dark."""
+    """Draw a small matrix as a heat map with the number in each cell, dark text on light and light on dark.
+
+    Not seaborn's heatmap, which writes white on half-dark cells: a contrast of less than 3 to 1.
+    """
     axes.imshow(cells, cmap=HEAT, vmin=0, vmax=top)
     for row, values in enumerate(cells):
         for column, value in enumerate(values):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lae_core.evidence.stats import Better, BoldEntry, BoldTest, Group, bold
+import pandas as pd
+
+from lae_core.evidence.stats import ALPHA, Better, BoldEntry, BoldTest, Group, bold
 
 # An entry that only the correction for many comparisons spares from being called worse.
 MARK = "†"
@@ -23,65 +25,48 @@ def _escape_latex(text: str) -> str:
 class ResultTable:
     """Rows are operators, columns are settings; an entry that was not measured is blank."""
 
-    rows: Sequence[str]
     columns: Mapping[str, Mapping[str, BoldEntry]]
     better: Mapping[str, Better]
     note: str
-    digits: int = 2
-    header: str = "Pooling"
+    digits: int
+    header: str
 
-    def _number(self, entry: BoldEntry) -> tuple[str, str]:
-        return f"{entry.summary.mean:.{self.digits}f}", f"{entry.summary.sd:.{self.digits}f}"
+    def _frame(self, cell: Callable[[str, str, BoldEntry], str]) -> pd.DataFrame:
+        """The cells as text; `cell` makes one from the mean and the deviation as text, and the entry."""
+        texts = {
+            name: {
+                row: cell(f"{entry.summary.mean:.{self.digits}f}", f"{entry.summary.sd:.{self.digits}f}", entry)
+                for row, entry in column.items()
+            }
+            for name, column in self.columns.items()
+        }
+        rows = list(dict.fromkeys(row for column in self.columns.values() for row in column))
+        return pd.DataFrame(texts, index=rows).fillna("").rename_axis(columns=self.header)
 
     def to_html(self) -> str:
-        def cell(entry: BoldEntry | None) -> str:
-            if entry is None:
-                return "<td></td>"
-            mean, sd = self._number(entry)
+        def cell(mean: str, sd: str, entry: BoldEntry) -> str:
             mean = f"<strong>{mean}</strong>" if entry.bold else mean
-            return f"<td>{mean} ± {sd}{MARK if entry.bold_corrected and not entry.bold else ''}</td>"
+            return f"{mean} ± {sd}{MARK if entry.spared else ''}"
 
-        heads = "".join(
-            f'<th scope="col">{html.escape(name)} {"↓" if self.better[name] == "low" else "↑"}</th>'
-            for name in self.columns
-        )
-        lines = ['<table class="results">', f"<caption>{html.escape(self.note)}</caption>"]
-        lines.append(f'<thead><tr><th scope="col">{html.escape(self.header)}</th>{heads}</tr></thead>')
-        lines.append("<tbody>")
-        for row in self.rows:
-            cells = "".join(cell(column.get(row)) for column in self.columns.values())
-            lines.append(f'<tr><th scope="row">{html.escape(row)}</th>{cells}</tr>')
-        return "\n".join([*lines, "</tbody>", "</table>"])
+        frame = self._frame(cell).rename(index=html.escape)
+        frame.columns = [f"{html.escape(name)} {'↓' if self.better[name] == 'low' else '↑'}" for name in frame]
+        text = frame.rename_axis(columns=html.escape(self.header)).to_html(escape=False, border=0, classes="results")
+        return text.replace("<thead>", f"<caption>{html.escape(self.note)}</caption>\n  <thead>", 1)
 
     _repr_html_ = to_html
 
     def to_latex(self) -> str:
         """A `tabular` that needs the package booktabs."""
 
-        def cell(entry: BoldEntry | None) -> str:
-            if entry is None:
-                return ""
-            mean, sd = self._number(entry)
+        def cell(mean: str, sd: str, entry: BoldEntry) -> str:
             mean = rf"\mathbf{{{mean}}}" if entry.bold else mean
-            mark = r"^{\dagger}" if entry.bold_corrected and not entry.bold else ""
-            return rf"${mean} \pm {sd}{mark}$"
+            return rf"${mean} \pm {sd}" + (r"^{\dagger}$" if entry.spared else "$")
 
-        def line(label: str, cells: Sequence[str]) -> str:
-            return " & ".join([_escape_latex(label), *cells]) + r" \\"
-
-        body = [line(row, [cell(column.get(row)) for column in self.columns.values()]) for row in self.rows]
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}",
-                r"\toprule",
-                line(self.header, [_escape_latex(name) for name in self.columns]),
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-                f"% {self.note}",
-            ]
+        frame = self._frame(cell).rename(index=_escape_latex, columns=_escape_latex)
+        text = frame.rename_axis(columns=_escape_latex(self.header)).to_latex(
+            escape=False, column_format="l" + "r" * len(self.columns)
         )
+        return f"{text}% {self.note}"
 
 
 def result_table(
@@ -89,7 +74,6 @@ def result_table(
     *,
     better: Better | Mapping[str, Better],
     test: BoldTest = "mann-whitney",
-    alpha: float = 0.05,
     digits: int = 2,
     header: str = "Pooling",
 ) -> ResultTable:
@@ -100,13 +84,12 @@ def result_table(
     directions = dict(better) if isinstance(better, Mapping) else dict.fromkeys(columns, better)
     if missing := [name for name in columns if name not in directions]:
         raise ValueError(f"better has no entry for column {missing[0]!r}: expected 'low' or 'high' for each column")
-    decided = {name: bold(groups, better=directions[name], test=test, alpha=alpha) for name, groups in columns.items()}
+    decided = {name: bold(groups, better=directions[name], test=test) for name, groups in columns.items()}
     counts = sorted({entry.summary.n for column in decided.values() for entry in column.values()})
     n = f"n = {counts[0]}" if len(counts) == 1 else f"n from {counts[0]} to {counts[-1]}"
     name = "Mann-Whitney U, two-sided" if test == "mann-whitney" else "Welch's t, one-sided"
     note = f"Mean ± standard deviation, {n}."
-    note += f" Bold: the best of its column, and all not significantly worse ({name}, p < {alpha:g})."
-    if any(entry.bold_corrected and not entry.bold for column in decided.values() for entry in column.values()):
+    note += f" Bold: the best of its column, and all not significantly worse ({name}, p < {ALPHA:g})."
+    if any(entry.spared for column in decided.values() for entry in column.values()):
         note += f" {MARK}: no longer significantly worse after Holm's correction over its column."
-    rows = list(dict.fromkeys(row for groups in columns.values() for row in groups))
-    return ResultTable(rows, decided, directions, note, digits, header)
+    return ResultTable(decided, directions, note, digits, header)

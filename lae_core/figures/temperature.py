@@ -78,7 +78,7 @@ def _runs_at(
     reach: tuple[float, float],
     shift: float = 0.0,
 ) -> None:
-    """The runs that began at t₀: a violin of all their temperatures if they have many, and a dot a run."""
+    """The runs that began at t₀: a violin of all their temperatures if they have many, and a dot per run."""
     logs = _logs(t0, runs, relative)
     if not logs:  # all of them diverged
         return
@@ -101,7 +101,7 @@ def _runs_at(
 
 
 def courses(panels: Mapping[str, Mapping[float, tuple[Sequence[int], np.ndarray]]]) -> Figure:
-    """Panels of how often the temperature has doubled by each epoch, one line a t₀ from dark to light."""
+    """Panels of how often the temperature has doubled by each epoch, one line per t₀ from dark to light."""
     figure, grid = plt.subplots(1, len(panels), figsize=(3.8 * max(len(panels), 2), 3.6), sharey=True, squeeze=False)
     for axes, (title, lines) in zip(grid[0], panels.items(), strict=True):
         shades = plt.get_cmap("viridis")(np.linspace(0, 0.88, len(lines)))

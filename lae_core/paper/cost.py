@@ -42,18 +42,23 @@ class Work:
     share: float = 1.0
 
     def flops(self) -> float:
-        """Of one run: all training steps, and a validation after each epoch."""
-        step, forward = step_flops(self.config)
-        sizes = DATASETS[self.config.data].sizes
-        train = self.share * sizes["train"]
-        valid = sizes["test"] if self.share == 1 else sizes["train"] - train
-        return self.config.epochs * (train * step + valid * forward)
+        """Of one run."""
+        return run_flops(self.config, self.share)
+
+
+def run_flops(config: RunConfig, share: float = 1.0) -> float:
+    """FLOPs of one run: all training steps, and a validation after each epoch."""
+    step, forward = step_flops(config)
+    sizes = DATASETS[config.data].sizes
+    train = share * sizes["train"]
+    valid = sizes["test"] if share == 1 else sizes["train"] - train
+    return config.epochs * (train * step + valid * forward)
 
 
 def modern_hours(config: RunConfig) -> float:
     """Hours of one run on the modern card, from its FLOPs."""
-    work = Work("", "", config, 1, share=1.0 if config.fold is None else 0.8)
-    return work.flops() / (MODERN_TFLOPS[config.precision] * 1e12 * MODERN_UTILISATION) / 3600
+    flops = run_flops(config, share=1.0 if config.fold is None else 0.8)
+    return flops / (MODERN_TFLOPS[config.precision] * 1e12 * MODERN_UTILISATION) / 3600
 
 
 _SHAPE = ("network", "depth", "width", "pool", "squeeze", "squeeze_ratio", "squeeze_place", "last_activation", "tail",
@@ -148,9 +153,8 @@ def bill(experiment: str) -> pd.DataFrame:
 
 def cpu_hours(configs: Iterable[RunConfig], like: Record) -> float:
     """CPU-hours of these trainings on one core, at the FLOPs per second of a recorded run."""
-    seconds = sum(like.provenance["times"]["cpu"])
-    pace = Work("", "", RunConfig.from_dict(dict(like.config)), 1).flops() / seconds
-    return sum(Work("", "", config, 1).flops() for config in configs) / pace / 3600
+    pace = run_flops(RunConfig.from_dict(dict(like.config))) / sum(like.provenance["times"]["cpu"])
+    return sum(map(run_flops, configs)) / pace / 3600
 
 
 def built(config: RunConfig) -> dict[str, int]:

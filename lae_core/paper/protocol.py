@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lae_core.paper import searches, tables
+from lae_core.paper.lattice import of_paper
 from lae_core.pooling import PoolSpec
-from lae_core.runs.lattice_search import Lattice
 from lae_core.training.config import RunConfig
 
 # Parameters known for the networks as the paper builds them, with average pooling and ten classes.
@@ -95,7 +95,7 @@ class Search:
 def lattice_searches() -> dict[str, Search]:
     """N5: one search for each row of the hyperparameter tables of WRN-18-6, without and with Squeeze-and-Excitation."""
     printed = searches()["lattice"]
-    settings = {"lattice": Lattice(**printed["start"], resolution=printed["ratio"]), "folds": printed["folds"]}
+    settings = {"lattice": of_paper(), "folds": printed["folds"]}
     found = {}
     for row in tables()["hyper_wrn"].frame().itertuples():
         config = WRN.replace(pool=row.pool, data=row.data, epochs=printed["epochs"])

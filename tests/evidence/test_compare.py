@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as sps
 
-from lae_core.evidence.compare import OUTCOMES, Comparisons, Contrast, compare, paired, table
+from lae_core.evidence import stats
+from lae_core.evidence.compare import OUTCOMES, Comparisons, Contrast, compare, decide, table
 from lae_core.evidence.rules import all_of, some_of
 from lae_core.evidence.stats import holm, paired_power, smallest_effect
 from lae_core.runs.records import Record
@@ -17,6 +18,12 @@ percent = st.floats(0, 100).map(lambda value: round(value, 2))
 samples = st.integers(2, 12).flatmap(
     lambda n: st.tuples(st.lists(percent, min_size=n, max_size=n), st.lists(percent, min_size=n, max_size=n))
 )
+
+
+def paired(pairs, margin=None):
+    """Pairs of samples compared, by name."""
+    estimates = {name: stats.paired(a, b, name) for name, (a, b) in pairs.items()}
+    return decide(estimates, margin=margin, minimum=margin or 0.0)
 
 
 def one(a, b, **options):
@@ -64,7 +71,7 @@ def test_samples_without_spread_are_decided_by_their_means():
     assert one([50.0] * 3, [50.0] * 3, margin=2).outcome == "same"
     # 0.3 − 0.2 is not 0.1 to the last bit, and the mean of three equal numbers may not be that number
     apart = one([0.3] * 3, [0.2] * 3)
-    assert (apart.sd, apart.pvalue, apart.outcome) == (0, 0, "higher")
+    assert (apart.interval.low, apart.pvalue, apart.outcome) == (apart.difference, 0, "higher")
 
 
 @pytest.mark.parametrize(("centre", "outcome"), [(0.0, "same"), (1.3, "same"), (1.4, "undecided"), (-1.4, "undecided")])
@@ -129,8 +136,8 @@ def test_the_smallest_effect_is_found_four_times_in_five(n, comparisons):
 
 def test_sharing_the_level_costs_power():
     assert smallest_effect(1.0, 10, comparisons=6) > smallest_effect(1.0, 10)
-    for sd, n in ((0.0, 5), (-1.0, 5), (1.0, 1)):
-        with pytest.raises(ValueError, match=f"sd={sd}"):
+    for sd, n, words in ((-1.0, 5, "sd=-1.0"), (1.0, 1, "n=1")):
+        with pytest.raises(ValueError, match=words):
             smallest_effect(sd, n)
 
 

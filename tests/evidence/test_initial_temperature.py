@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 
 from lae_core.evidence import compare, rules
+from lae_core.evidence.stats import paired
 from lae_core.figures.experiments import over_temperature
 
 matplotlib.use("agg")
@@ -18,11 +19,11 @@ def sample(mean: float, shift: int = 0) -> list[float]:
 
 
 def against(mean: float) -> compare.Comparison:
-    return compare.paired({"a": (sample(mean), sample(0, 1))}, margin=2)["a"]
+    return compare.decide({"a": paired(sample(mean), sample(0, 1))}, margin=2, minimum=2)["a"]
 
 
 HIGHER, SAME, LOWER = against(5), against(0), against(-5)
-WIDE = compare.paired({"a": ([-9, 9, 3, -4, 2], [0] * 5)}, margin=2)["a"]
+WIDE = compare.decide({"a": paired([-9, 9, 3, -4, 2], [0] * 5)}, margin=2, minimum=2)["a"]
 
 
 def test_the_four_outcomes():

@@ -20,7 +20,7 @@ DIFFERENCE = {"higher": 1.0, "lower": -1.0, "same": 0.01, "undecided": 0.1}
 
 def comparison(name="c", outcome="undecided", low=-1.0, high=1.0, n=5, difference=None):
     centre = DIFFERENCE[outcome] if difference is None else difference
-    return Comparison(name, n, centre, 1.0, Interval(centre, low, high, 0.95), 0.5, 0.5, outcome)
+    return Comparison(name, n, centre, Interval(centre, low, high), 0.5, 0.5, outcome)
 
 
 def given(contrasts, letters):

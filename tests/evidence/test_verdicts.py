@@ -46,7 +46,7 @@ def test_record_and_read_back(directory):
 
 def test_a_decision_is_recorded_with_all_that_it_rests_on(directory):
     key = Contrast("CIFAR-10", "lae", "avg")
-    found = Comparison(str(key), 10, 0.5, 0.2, Interval(0.5, 0.3, 0.7, 0.95), 0.001, 0.002, "higher")
+    found = Comparison(str(key), 10, 0.5, Interval(0.5, 0.3, 0.7), 0.001, 0.002, "higher")
     regime = Regime("CIFAR-10", "WRN-8", "all pictures", "average pooling", 91.0, 10, 40.8, 85.0)
     decision = Decision(
         "E3", "partly", "The rule.", "cpu", 10, (regime,), "nothing on cifar100", Comparisons({key: found})

@@ -12,7 +12,6 @@ from lae_core.figures.style import (
     POOL_ORDER,
     SERIES,
     heat_cells,
-    in_pool_order,
     pool_name,
     pool_style,
     use_style,
@@ -80,14 +79,7 @@ def test_every_spec_has_a_look(pool, name):
     assert pool_style(pool)["color"] == POOL_COLOURS[name]
 
 
-def test_order_and_errors():
-    assert in_pool_order(["lae(train=one)", "max", "lae(t0=4)", "avg", "lae"]) == [
-        "avg",
-        "max",
-        "lae(t0=4)",
-        "lae",
-        "lae(train=one)",
-    ]
+def test_a_pool_that_there_is_not():
     with pytest.raises(ValueError, match="there is no pool 'median'"):
         pool_style("median")
 
