@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from lae_core.models.pretrained import Trunk, as_input, fold, load_pretrained, weights_of
+from lae_core.training.words import check_word
 
 PART = 250  # pictures in a file
 BATCH = 50
@@ -59,8 +60,7 @@ def feature_maps(
     """
     from safetensors.torch import save_file
 
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision = {precision!r} is invalid; expected one of {', '.join(PRECISIONS)}")
+    check_word("precision", precision, PRECISIONS)
     what = {"weights": weights_of(network).sha256, "pictures": pictures.describe(), "precision": precision}
     what["transform"] = TRANSFORM
     text = json.dumps(what, sort_keys=True)
