@@ -130,6 +130,9 @@ class Canvases:
         return canvases
 
 
+PictureSet = WholePictures | Canvases
+
+
 def _middle(picture: Tensor, size: int) -> Tensor:
     """(3, size, size): the shorter side resized, the middle of the longer one."""
     height, width = picture.shape[1:]

@@ -20,14 +20,13 @@ from torch import Tensor, nn
 from lae_core.models.pretrained import IMAGENETTE, load_pretrained
 from lae_core.pooling import PoolSpec, make_pool
 from lae_core.training.base_config import BaseConfig, Count, DataName, Flag, Pool, Positive, name_of
-from lae_core.training.canvases import Canvases, Portion, WholePictures
+from lae_core.training.canvases import Canvases, PictureSet, Portion, WholePictures
 from lae_core.training.datasets import DATASETS
 from lae_core.training.features import feature_maps
 from lae_core.training.words import check_word
 
 BATCH = 250  # pictures at a time where nothing is trained
 
-Pictures = WholePictures | Canvases
 NotNegative = Annotated[int, Field(ge=0, description="an integer of at least 0")]
 
 
@@ -82,7 +81,7 @@ class FrozenConfig(BaseConfig):
         """16 hex digits that name the run."""
         return name_of(self.changed() | {"kind": "frozen", "recipe": self.recipe})
 
-    def train_pictures(self) -> list[Pictures]:
+    def train_pictures(self) -> list[PictureSet]:
         """What the run trains on, part by part, so that runs share the cached maps of a part."""
         first, count = self.seed if self.fold is None else self.fold, self.subset // self.parts
         if self.among is None:
@@ -93,7 +92,7 @@ class FrozenConfig(BaseConfig):
         self.check("seed", max(numbers) < last, f"no more than the {last} parts of {count} pictures to train on")
         return [self._shown(Portion(self.data, "train", number, count), 2 * number) for number in numbers]
 
-    def test_pictures(self, size: int | None = None) -> Pictures:
+    def test_pictures(self, size: int | None = None) -> PictureSet:
         """What the run is tested on, at another size if one is given."""
         if self.fold is not None:
             held_out = Portion(self.data, "train", -1, self.subset // self.parts)
@@ -101,7 +100,7 @@ class FrozenConfig(BaseConfig):
         number = 0 if self.eval_subset is None else self.seed
         return self._shown(Portion(self.data, "test", number, self.eval_subset), 2 * self.seed + 1, size, self.draws)
 
-    def _shown(self, portion: Portion, seed: int, size: int | None = None, draws: int = 1) -> Pictures:
+    def _shown(self, portion: Portion, seed: int, size: int | None = None, draws: int = 1) -> PictureSet:
         size = size or self.image_size
         if self.side is None:
             return WholePictures(portion, size)
@@ -242,13 +241,13 @@ def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
     return {"accuracy": right, "loss": loss}
 
 
-def _pooled(pictures: Pictures, pool: str, config: FrozenConfig) -> Tensor:
+def _pooled(pictures: PictureSet, pool: str, config: FrozenConfig) -> Tensor:
     return _pooled_once(pictures, pool, config.network, config.precision, config.activation)
 
 
 @functools.lru_cache(maxsize=40)
 @torch.no_grad()
-def _pooled_once(pictures: Pictures, pool: str, network: str, precision: str, activation: str) -> Tensor:
+def _pooled_once(pictures: PictureSet, pool: str, network: str, precision: str, activation: str) -> Tensor:
     """(pictures, channels) of a pool with nothing to learn; kept for runs at another rate, and of another seed."""
     maps, _ = _maps(pictures, network, precision)
     pooling = make_pool(pool, maps.shape[2])
@@ -263,7 +262,7 @@ def _active(maps: Tensor, precision: str, activation: str) -> Tensor:
 
 
 @functools.lru_cache(maxsize=20)
-def _maps(pictures: Pictures, network: str, precision: str) -> tuple[Tensor, Tensor]:
+def _maps(pictures: PictureSet, network: str, precision: str) -> tuple[Tensor, Tensor]:
     """Maps (pictures, positions, channels) and labels; kept for the next runs on the same pictures."""
     maps = feature_maps(pictures, network=network, precision=precision)
     return maps.flatten(2).transpose(1, 2).contiguous(), pictures.labels
