@@ -63,9 +63,9 @@ class BaseConfig(BaseModel):
         if first["type"] == "extra_forbidden":
             hint = did_you_mean(name, cls.model_fields) or f"; expected one of {', '.join(cls.model_fields)}"
             return f"{cls.__name__}: no field {name!r}{hint}"
+        if first["type"] == "value_error":  # from a field's own function; of a list, the one value that is wrong
+            return f"{cls.__name__}: {name} = {first['input']!r} is invalid: {first['ctx']['error']}"
         said = f"{cls.__name__}: {name} = {values[name]!r} is invalid"
-        if first["type"] == "value_error":
-            return f"{said}: {first['ctx']['error']}"
         expected = cls.model_fields[name].description
         if first["type"] == "literal_error" and not expected:
             words = cls.words(name)

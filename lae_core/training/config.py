@@ -19,6 +19,8 @@ CountOrAll = Annotated[int | None, Field(ge=1, description="an integer of at lea
 Fold = Annotated[int | None, Field(ge=0, description="an integer of at least 0, or None for the official split")]
 Side = Annotated[int, Field(ge=8, description="at least 8 pixels")]
 Sides = Annotated[tuple[Side, ...], Field(description="a list of ints, sizes of at least 8 pixels")]
+Floats = Annotated[tuple[float, ...], Field(description="a list of floats")]
+Pools = Annotated[tuple[Pool, ...], Field(description="a list of pools")]
 Grey = Annotated[int, Field(ge=0, le=255, description="a grey value from 0 to 255")]
 Precision = Literal["fp32", "fp64", "bf16", "fp16"]
 Stride = Literal[1, 2]
@@ -70,7 +72,7 @@ class RunConfig(BaseConfig):
     eval_subset: CountOrAll = None  # validate on this many images, the same in every run
     eval_every: Count = 1  # epochs between validations; the last epoch is always validated
     input_sizes: Sides = ()  # at the end, accuracy at these sizes: zoom, crop + zero pad, crop + noise pad
-    swaps: tuple[Pool, ...] = ()  # at the end, one more epoch with each of these pools, from the same trained weights
+    swaps: Pools = ()  # at the end, one more epoch with each of these pools, from the same trained weights
     valid_crop: UpToOne = only(0.875, augment=("resize-crop",))  # share of the shorter side that is validated on
     fill: Grey = only(0, augment=("autoaugment",))  # of what AutoAugment moves in from outside of the picture
     cutout: int = only(0, augment=("flip-crop", "autoaugment"))  # side of a square of mean colour on each picture
@@ -93,7 +95,7 @@ class RunConfig(BaseConfig):
     lr: Positive = 0.4
     schedule: Literal["constant", "ramp", "step", "flat-cosine"] = "ramp"  # ramp: up, then down to 0
     ramp_up: Share = only(0.125, schedule=("ramp",))  # share of the run that the ramp goes up
-    milestones: tuple[float, ...] = only((0.5, 0.75), schedule=("step",))  # shares of the run at which the rate falls
+    milestones: Floats = only((0.5, 0.75), schedule=("step",))  # shares of the run at which the rate falls
     lr_decay: UpToOne = only(0.1, schedule=("step",))  # factor of each step
     flat: Share = only(0.72, schedule=("flat-cosine",))  # share of the run before the cosine
     momentum: BelowOne = 0.9  # ranger: beta1
