@@ -121,7 +121,7 @@ def _home(folder: Path, subfolders: Sequence[str], files: Sequence[str]) -> Path
     for place in places:
         if all((place / name).is_file() for name in files):
             return place
-    raise SourceError(f"no {' and '.join(files)} in {' or '.join(map(str, places))}")
+    raise SourceError(f"none of {', '.join(map(str, places))} holds {' and '.join(files)}")
 
 
 def _npm_sprites(folder: Path) -> dict[str, Raw]:

@@ -193,7 +193,7 @@ TABLE = [
     ("data cifar10 --from folder --from book", "argument --from: is given twice, at last as 'book'", 2),
     ("data --from folder", "--from needs a NAME", 2),
     ("data --again", "--again needs a NAME", 2),
-    ("data imagewoof2-128 --from folder", "neither folder nor folder/imagewoof2-128 holds train.zip and val.zip", 1),
+    ("data imagewoof2-128 --from folder", "none of folder, folder/imagewoof2-128 holds train.zip and val.zip", 1),
 ]
 
 
