@@ -75,9 +75,9 @@ def _is_pool(value: str) -> bool:
 
 
 def _is_augmentation(value: str) -> bool:
-    from lae_core.training.config import WORDS
+    from lae_core.training.config import RunConfig
 
-    return value in WORDS["augment"]
+    return value in RunConfig.words("augment")
 
 
 def split_list(text: str) -> list[str]:

@@ -57,7 +57,7 @@ class Block(nn.Module):
 class WRN(nn.Module):
     """Three stages of (depth − 2) // 6 blocks, 16, 32 and 64 channels times `width`, with the given `strides`.
 
-    Depth 18 and width 6 give the paper's WRN-18-6: two blocks a stage, 96, 192 and 384 channels, which are 14 weight
+    Depth 18 and width 6 give the paper's WRN-18-6: two blocks per stage, 96, 192 and 384 channels, which are 14 weight
     layers and not 18, as in the code that it cites. With the strides 1, 2, 2 a 32 px picture is pooled over 8×8
     positions. The stem "conv" is a 3×3 convolution to 16 channels, "patch" a 4×4 one with stride 2 to those of the
     first stage.

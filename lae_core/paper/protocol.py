@@ -12,7 +12,7 @@ from typing import Any
 from lae_core.paper import searches, tables
 from lae_core.paper.lattice import of_paper
 from lae_core.pooling import PoolSpec
-from lae_core.training.config import RunConfig
+from lae_core.training.config import Precision, RunConfig
 
 # Parameters known for the networks as the paper builds them, with average pooling and ten classes.
 PARAMETERS = {"wrn": 6_173_472, "pyramidnet": 16_676_730, "mxresnet": 23_641_003}
@@ -55,7 +55,7 @@ def mxresnet(
     tuned_for: str | None = None,
     epochs: int = 5,
     archive: str = "full",
-    precision: str = "fp16",
+    precision: Precision = "fp16",
 ) -> RunConfig:
     """N4: MXResNet-50 on Imagenette or Imagewoof, version 1, at 128 or 256 px.
 

@@ -1,4 +1,4 @@
-"""Records as data frames, and as one small text file an experiment that can be committed and compared line by line.
+"""Records as data frames, and as one small text file per experiment that can be committed and compared line by line.
 
 The file's first line says what all runs share and holds a checksum of every byte of the file; each further line is one
 run: what differs in its config and origin, its result with floats to six digits, and a checksum of its own, which names
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lae_core.runs.files import store_error
+from lae_core.runs.files import store_error, write_whole
 from lae_core.runs.records import Config, Record
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PARTS = ("config", "result", "provenance")
 
 
 def to_frame(records: Iterable[Record]) -> pd.DataFrame:
-    """One row a record, with columns `key`, `config.lr`, `result.final.valid_error`, `provenance.versions.torch`, ….
+    """One row per record, with columns `key`, `config.lr`, `result.final.valid_error`, `provenance.versions.torch`, ….
 
     A column of one kind of number has that dtype; any other keeps its Python values, with `pandas.NA` where a record
     has no such field (as records of an older schema may not).
@@ -105,11 +105,9 @@ def export(records: Iterable[Record], path: str | Path, *, experiment: str) -> i
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.part")
-        temporary.write_bytes(_with_head(head, "".join(line + "\n" for line in lines)))
-        temporary.replace(target)
     except OSError as error:
         raise store_error("write", target, error) from error
+    write_whole(target, _with_head(head, "".join(line + "\n" for line in lines)))
     return len(ordered)
 
 
@@ -151,12 +149,10 @@ def _record(line: str, shared: dict[str, Any], schema: type[Any], where: str) ->
         raise ValueError(f"{where}: checksum does not match, the line was edited by hand")
     try:
         parts = {part: shared[part] | body[part] for part in ("config", "provenance")}
-        key = schema.from_dict(parts["config"]).key()
+        record = Record(body["key"], result=body["result"], **parts)
+        return record.checked(schema)
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{where}: its config is invalid: {error}") from None
-    if key != body["key"]:
-        raise ValueError(f"{where}: key = {body['key']!r} is invalid; its config gives {key!r}")
-    return Record(key, result=body["result"], **parts)
+        raise ValueError(f"{where}: {error}") from None
 
 
 def _with_head(head: dict[str, Any], rest: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Writing small JSON files so that a reader, on this machine or another, sees the old one, the new one, or none."""
+"""Writing small files so that a reader, on this machine or another, sees the old one, the new one, or none."""
 
 from __future__ import annotations
 
@@ -31,16 +31,21 @@ def store_error(action: str, path: Path, error: OSError) -> StoreError:
 
 
 def write_json(path: Path, value: Any, *, exclusive: bool = False, durable: bool = True) -> bool:
-    """Write `value` whole or not at all. `exclusive`: only if there is no such file yet. `durable`: onto the disk.
+    """`write_whole` for a value of plain numbers, strings, lists and dicts."""
+    text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+    return write_whole(path, text.encode(), exclusive=exclusive, durable=durable)
+
+
+def write_whole(path: Path, content: bytes, *, exclusive: bool = False, durable: bool = True) -> bool:
+    """Write a file whole or not at all. `exclusive`: only if there is no such file yet. `durable`: onto the disk.
 
     Returns whether it was written. Linking a finished file, rather than creating it with O_EXCL and filling it then,
     leaves no moment at which another process finds it half written; both rename and link are atomic on NFS.
     """
-    text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(content)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,7 +1,7 @@
 """`lae records add`: records from another machine, checked and merged into one committed file.
 
 Checked are each record's checksum and its key, computed anew from its config; that no run has two results, here or in
-the files beside the target; and that the runs of one comparison come from one kind of hardware. All that is wrong is told
+the files beside the target; and that the runs of one comparison come from one kind of hardware. Every problem is reported
 with file and line, and then nothing is written.
 """
 
@@ -71,13 +71,10 @@ def _single(path: Path) -> Record:
     except (OSError, UnicodeDecodeError) as error:
         raise RecordProblem(f"{path}: cannot be read ({getattr(error, 'strerror', None) or 'not text'})") from None
     try:
-        record = Record.from_json(value, value.get("key", "") if isinstance(value, dict) else "")
-        key = RunConfig.from_dict(record.config).key()
+        key = value.get("key", "") if isinstance(value, dict) else ""
+        return Record.from_json(value, key).checked(RunConfig)
     except (ValueError, KeyError, TypeError) as error:
         raise RecordProblem(f"{path}: {error}") from None
-    if key != record.key:
-        raise RecordProblem(f"{path}: key = {record.key!r} is invalid; its config gives {key!r}")
-    return record
 
 
 def hardware(record: Record) -> str:

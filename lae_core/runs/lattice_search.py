@@ -29,7 +29,9 @@ class Lattice:
 
     def __post_init__(self) -> None:
         if not (self.lr > 0 and self.weight_decay > 0 and 0 < self.momentum < 1 and self.resolution > 1):
-            raise ValueError(f"{self}: expected lr, weight_decay > 0, momentum between 0 and 1, and resolution > 1")
+            raise ValueError(
+                f"{self} is invalid; expected lr, weight_decay > 0, momentum between 0 and 1, and resolution > 1"
+            )
 
     def params(self, point: Point) -> Params:
         """The hyperparameters at a point."""

@@ -6,6 +6,9 @@ does. An owner shows that it lives by touching its lock. It gives a run back by 
 
 A lock is dead when its process is gone (seen only on the same machine, at once), or when its file did not change for
 `STALE` seconds of the *observer's* clock (from anywhere): clocks of two machines are never compared.
+
+filelock's `SoftFileLease` does much of this, but only the process that waited for a silent owner may take over from it. Here
+the sweep watches, with one clock for all runs, and a worker takes over at once. A lease also cannot say that a run failed.
 """
 
 from __future__ import annotations

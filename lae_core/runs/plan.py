@@ -71,5 +71,5 @@ def _values(name: str, entry: Any) -> list[Any]:
     if isinstance(entry, str) and (match := _COUNT.fullmatch(entry.strip())):
         values = range(int(match[1]), int(match[2]) + 1)
     if not isinstance(values, list | range) or not values:
-        raise ValueError(f"grid: {name}={entry!r}: expected a list of values, or a count such as 0..4")
+        raise ValueError(f"grid: {name} = {entry!r} is invalid; expected a list of values, or a count such as 0..4")
     return list(values)

@@ -26,7 +26,7 @@ class Range:
     def __post_init__(self) -> None:
         inside = {"log": self.low > 0, "complement": self.high < 1, "linear": True}
         if self.scale not in inside or not inside[self.scale] or not self.low <= self.high:
-            raise ValueError(f"{self}: expected low <= high, above 0 for log, below 1 for complement")
+            raise ValueError(f"{self} is invalid; expected low <= high, above 0 for log, below 1 for complement")
 
     @classmethod
     def around(cls, centre: float, factor: float = 10, scale: Literal["log", "complement"] = "log") -> Range:
@@ -84,7 +84,9 @@ def random_search(
 
     start = dict(space or PAPER_SPACE)
     if not samples or min(samples) < max(top, finalists):
-        raise ValueError(f"samples={tuple(samples)}: expected at least top={top}, finalists={finalists} in each stage")
+        raise ValueError(
+            f"samples = {tuple(samples)} is invalid; expected at least {max(top, finalists)} in each stage"
+        )
     settings = {"space": {field: asdict(box) for field, box in start.items()}, "samples": list(samples), "top": top}
     settings |= {"search": "random", "finalists": finalists, "means": list(means), "seed": seed}
     study = open_study(name, storage, settings)

@@ -1,4 +1,4 @@
-"""The run store: one directory a run, named by its config's key, holding its record and what is needed to resume it::
+"""The run store: one directory per run, named by its config's key, holding its record and what is needed to resume it::
 
     store/store.json           says that this is a run store
     store/<key>/record.json    the finished run: config, result, provenance, checksum
@@ -6,7 +6,7 @@
     store/<key>/failure.json   why it last failed
     store/<key>/checkpoint/    what is kept to resume; gone once the record is there
 
-The store knows of a config only `key()`, `to_dict()` and `from_dict()`. A record keeps its config as plain values, so
+The store uses of a config only `key()`, `to_dict()` and `from_dict()`. A record keeps its config as plain values, so
 it can be read when the schema has moved on; `RunStore.migrate` moves old records to the names that the new one gives.
 """
 
@@ -70,6 +70,12 @@ class Record:
             raise ValueError(f"it is the record of {value.get('key')!r}")
         return cls(key, value["config"], value["result"], value["provenance"])
 
+    def checked(self, schema: type[Config]) -> Record:
+        """This record; ValueError if its config is invalid, or gives another key."""
+        if (key := schema.from_dict(self.config).key()) != self.key:
+            raise ValueError(f"key = {self.key!r} is invalid; its config gives {key!r}")
+        return self
+
 
 def _digest(body: dict[str, Any]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
@@ -100,11 +106,11 @@ class RunStore:
     def _create(self, mark: Path) -> None:
         try:
             if self.root.exists() and any(self.root.iterdir()) and not mark.exists():
-                raise StoreError(f"{self.root} is neither empty nor a run store: give another directory")
+                raise StoreError(f"{self.root} is neither empty nor a run store; expected another directory")
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise store_error("create a run store in", self.root, error) from error
-        write_json(mark, {"format": FORMAT, "what": "a run store: one directory a run"}, exclusive=True)
+        write_json(mark, {"format": FORMAT, "what": "a run store: one directory per run"}, exclusive=True)
 
     def check_writable(self) -> None:
         """Raise `StoreError` now rather than after the first run."""
@@ -114,7 +120,7 @@ class RunStore:
 
     def directory(self, key: str) -> Path:
         if not KEY.fullmatch(key):
-            raise ValueError(f"key={key!r}: expected 8 to 64 hexadecimal digits")
+            raise ValueError(f"key = {key!r} is invalid; expected 8 to 64 hexadecimal digits")
         return self.root / key
 
     def checkpoint_dir(self, key: str) -> Path:
@@ -141,9 +147,7 @@ class RunStore:
             return None
         try:
             record = Record.from_json(json.loads(text), key)
-            if not isinstance(run, str) and (named := type(run).from_dict(record.config).key()) != key:
-                raise ValueError(f"its config gives the key {named!r}")
-            return record
+            return record if isinstance(run, str) else record.checked(type(run))
         except (ValueError, KeyError) as error:
             self._report(path, str(error))
             return None
@@ -189,7 +193,9 @@ class RunStore:
         try:
             body = record.to_json()
         except TypeError as error:
-            raise TypeError(f"result of {record.key}: {error}; give plain numbers, strings, lists and dicts") from None
+            raise TypeError(
+                f"result of {record.key}: {error}; expected plain numbers, strings, lists and dicts"
+            ) from None
         try:
             directory.mkdir(exist_ok=True)
             if path.exists() and self.get(record.key) is None:

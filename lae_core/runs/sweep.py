@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lae_core.runs import locks
 from lae_core.runs.files import StoreError
@@ -18,6 +18,10 @@ from lae_core.runs.records import Config, RunStore
 from lae_core.runs.where import Where, connect
 from lae_core.runs.worker import Outcome, Run, execute
 from lae_core.training import deadline
+from lae_core.training.progress_bar import progress_bar
+
+if TYPE_CHECKING:
+    from lae_core.runs.cluster import Cluster
 
 POLL = 1.0  # seconds between looks at what others are doing
 
@@ -80,7 +84,8 @@ def sweep(
     if todo:
         records.check_writable()
         work = run if run is not None else _training_run()
-        with _bar(len(unique), len(report.found), progress) as bar, _executor(place, records, work) as executor:
+        bar = progress_bar("sweep", "run", len(unique), len(report.found), progress)
+        with bar, _executor(place, records, work) as executor:
             _drive(todo, records, executor, report, bar, locks.Watch(stale))
     report.seconds = time.perf_counter() - begin
     if report.failures:
@@ -94,18 +99,10 @@ def _training_run() -> Run:
     return run
 
 
-class _Executor(Protocol):
-    """Takes as many runs at a time as `slots()` says; `collect` gives each back once, waiting a moment for one."""
-
-    def slots(self) -> int: ...
-    def submit(self, config: Config, over: locks.Lock | None) -> None: ...
-    def collect(self, timeout: float) -> list[tuple[str, Outcome | Exception]]: ...
-
-
 def _drive(
     todo: list[Config],
     store: RunStore,
-    executor: _Executor,
+    executor: _Inline | Cluster,
     report: SweepReport,
     bar: Any,
     watch: locks.Watch,
@@ -188,6 +185,9 @@ def _look_at_others(
 
 
 class _Inline:
+    """Runs in this process. As a `Cluster`, it takes as many runs at a time as `slots()` says and `collect` gives each
+    back once, waiting a moment for one."""
+
     def __init__(self, store: RunStore, run: Run) -> None:
         self._store, self._run = store, run
         self._outcomes: list[tuple[str, Outcome | Exception]] = []
@@ -207,7 +207,7 @@ class _Inline:
 
 
 @contextmanager
-def _executor(place: Where, store: RunStore, run: Run) -> Iterator[_Executor]:
+def _executor(place: Where, store: RunStore, run: Run) -> Iterator[_Inline | Cluster]:
     if place.kind == "inline":
         yield _Inline(store, run)
         return
@@ -215,16 +215,3 @@ def _executor(place: Where, store: RunStore, run: Run) -> Iterator[_Executor]:
 
     with connect(place) as client:
         yield Cluster(client, str(store.root), run)
-
-
-@contextmanager
-def _bar(total: int, initial: int, progress: bool | None) -> Iterator[Any]:
-    from tqdm import tqdm
-
-    terminal = sys.stderr.isatty()
-    shown = terminal if progress is None else progress
-    # In a log file a line now and then is enough.
-    with tqdm(
-        total=total, initial=initial, desc="sweep", unit="run", disable=not shown, mininterval=0.1 if terminal else 30
-    ) as bar:
-        yield bar

@@ -80,7 +80,7 @@ def _check_where(place: Where) -> None:
     for name in {"workers", "per_gpu", "jobs", "cores", "gpus"} & set(place.options):
         place.number(name, 1)
     if place.kind == "file" and not Path(place.target).is_file():
-        raise ValueError(f"where={place.target!r}: there is no such scheduler file")
+        raise ValueError(f"where = {place.target!r} is invalid: there is no such scheduler file")
 
 
 def _check_export(name: str) -> None:

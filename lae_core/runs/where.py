@@ -1,13 +1,13 @@
 """Where a sweep runs, as one setting: this process, this machine, a cluster that is up, or SLURM::
 
     inline                    one run after another in this process
-    local, local(workers=2)   worker processes here, one a core or a GPU
+    local, local(workers=2)   worker processes here, one per core or GPU
     local(per_gpu=2)          two for each GPU, which then share its memory
     tcp://host:8786           a Dask scheduler that is running
     path/to/scheduler.json    the same, found by its scheduler file
     slurm(jobs=8, gpus=1)     jobs on SLURM, through dask-jobqueue
 
-A local worker has one thread a run. SLURM takes more: `slurm(jobs=8, gpus=1, queue=gpu, walltime=04:00:00)`.
+A local worker has one thread per run. SLURM takes more: `slurm(jobs=8, gpus=1, queue=gpu, walltime=04:00:00)`.
 Without one, `$LAE_WHERE` is used, else `local`.
 """
 
@@ -32,9 +32,9 @@ LOCAL = {
 }
 SLURM = {
     "jobs": "SLURM jobs to keep running (default 1)",
-    "cores": "cores a job, and runs at a time in it (default 1)",
-    "gpus": "GPUs a job (default 0); a job with GPUs runs one run at a time",
-    "memory": "memory a job (default 8GB)",
+    "cores": "cores per job, and runs at a time in it (default 1)",
+    "gpus": "GPUs per job (default 0); a job with GPUs runs one run at a time",
+    "memory": "memory per job (default 8GB)",
     "walltime": "time limit of a job, HH:MM:SS; a run that it cuts short resumes in the next job (default 24:00:00)",
     "queue": "partition",
     "account": "account to charge",
@@ -66,7 +66,7 @@ class Where:
         known = {"inline": {}, "local": LOCAL, "slurm": SLURM}
         if match is None or match["name"] not in known:
             raise ValueError(
-                f"where={text!r}: expected inline, local, slurm (with options in brackets), tcp://host:port, "
+                f"where = {text!r} is invalid; expected inline, local, slurm (with options in brackets), tcp://host:port, "
                 "or a scheduler file ending in .json"
             )
         return cls(match["name"], _options(text, match["options"] or "", known[match["name"]]))
@@ -74,7 +74,7 @@ class Where:
     def number(self, name: str, default: int) -> int:
         text = self.options.get(name, str(default))
         if not text.isdecimal() or (int(text) == 0 and name != "gpus"):
-            raise ValueError(f"where: {name}={text!r}: expected a whole number above 0")
+            raise ValueError(f"where: {name} = {text!r} is invalid; expected a whole number above 0")
         return int(text)
 
 
@@ -84,9 +84,11 @@ def _options(text: str, inside: str, known: dict[str, str]) -> dict[str, str]:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or name not in known:
             allowed = ", ".join(known) or "none"
-            raise ValueError(f"where={text!r}: cannot use {part!r}; options are name=value, with names: {allowed}")
+            raise ValueError(
+                f"where = {text!r} is invalid: {part!r}; expected options name=value, with names: {allowed}"
+            )
         if name in options:
-            raise ValueError(f"where={text!r}: {name} is given twice; expected each option once")
+            raise ValueError(f"where = {text!r} is invalid: {name} is given twice; expected each option once")
         options[name] = value
     return options
 
@@ -99,13 +101,13 @@ def connect(where: Where) -> Iterator[Client]:
     with contextlib.ExitStack() as stack:
         if where.kind in ("address", "file"):
             if where.kind == "file" and not Path(where.target).exists():
-                raise ConnectionError(f"where={where.target!r}: there is no such scheduler file")
+                raise ConnectionError(f"where = {where.target!r} is invalid: there is no such scheduler file")
             source = {"address": where.target} if where.kind == "address" else {"scheduler_file": where.target}
             try:
                 yield stack.enter_context(Client(**source, timeout=20, set_as_default=False))
                 return
             except OSError as error:
-                raise ConnectionError(f"where={where.target!r}: no Dask scheduler answers there ({error})") from error
+                raise ConnectionError(f"where = {where.target!r}: no Dask scheduler answers there ({error})") from error
         cluster = stack.enter_context(_local(where) if where.kind == "local" else _slurm(where))
         yield stack.enter_context(Client(cluster, set_as_default=False))
 
@@ -118,7 +120,7 @@ def local_workers(where: Where, gpus: int) -> int:
         raise ValueError("where: workers and per_gpu are given; expected one of them")
     if not gpus:
         raise ValueError(
-            f"where: per_gpu={where.options['per_gpu']} is invalid: torch sees no GPU here; expected workers"
+            f"where: per_gpu = {where.options['per_gpu']} is invalid: torch sees no GPU here; expected workers"
         )
     return gpus * where.number("per_gpu", 1)
 
@@ -172,7 +174,7 @@ def _local(where: Where) -> Iterator[Any]:
 
 
 def slurm_arguments(where: Where) -> dict[str, Any]:
-    """The arguments of dask-jobqueue's `SLURMCluster`: one single-threaded worker a core, or one for a job's GPUs."""
+    """The arguments of dask-jobqueue's `SLURMCluster`: one single-threaded worker per core, or one for a job's GPUs."""
     gpus, cores = where.number("gpus", 0), where.number("cores", 1)
     directives = where.options.get("extra", "").split() + ([f"--gres=gpu:{gpus}"] if gpus else [])
     prologue = ["export OMP_NUM_THREADS=1", "export DASK_DISTRIBUTED__WORKER__DAEMON=False"]
@@ -200,7 +202,7 @@ def _slurm(where: Where) -> Iterator[Any]:
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError as error:
-        raise ImportError("where='slurm' needs dask-jobqueue: install the extra `slurm` of this package") from error
+        raise ImportError("where = 'slurm' needs dask-jobqueue: install the extra `slurm` of this package") from error
     jobs = where.number("jobs", 1)
     with SLURMCluster(**slurm_arguments(where)) as cluster:
         _ask_slurm(cluster.job_script())
@@ -214,6 +216,6 @@ def _ask_slurm(script: str) -> None:
     try:
         answer = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConnectionError(f"where='slurm': cannot submit jobs from this machine ({error})") from error
+        raise ConnectionError(f"where = 'slurm': cannot submit jobs from this machine ({error})") from error
     if answer.returncode:
-        raise ConnectionError(f"where='slurm': SLURM refuses such a job: {answer.stderr.strip()}")
+        raise ConnectionError(f"where = 'slurm': SLURM refuses such a job: {answer.stderr.strip()}")

@@ -38,7 +38,7 @@ class Outcome:
 
 @functools.cache
 def _prepare_process() -> None:
-    """One thread a run, and glibc's own way to keep freed memory: Dask changes it, which can double torch's time."""
+    """One thread per run, and glibc's own way to keep freed memory: Dask changes it, which can double torch's time."""
     import torch
 
     torch.set_num_threads(1)

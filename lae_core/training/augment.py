@@ -1,6 +1,6 @@
 """Pictures for the network: random views to train on, fixed views to validate on, all in batches on the device.
 
-Every random view is a pure function of the pictures and of one row of uniform numbers a picture, so a run can be
+Every random view is a pure function of the pictures and of one row of uniform numbers per picture, so a run can be
 repeated, resumed, or divided among processes without its views changing.
 """
 
@@ -106,7 +106,7 @@ def trainer(
     pad_mode: str = "zero",
     fill: int = 0,
 ) -> tuple[int, Callable]:
-    """How many uniforms a picture takes, and the function (index, uniforms) → (B, 3, size, size) in 0…255."""
+    """How many uniforms one picture takes, and the function (index, uniforms) → (B, 3, size, size) in 0…255."""
     if kind == "resize-crop":
 
         def view(index: Tensor, uniforms: Tensor) -> Tensor:

@@ -139,6 +139,9 @@ class Canvases:
         return chosen, draw.integers(self.size - self.side + 1, size=(self.number + 1, 2))
 
 
+PictureSet = WholePictures | Canvases
+
+
 def _middle(picture: Tensor, size: int) -> Tensor:
     """(3, size, size): the shorter side resized, the middle of the longer one."""
     height, width = picture.shape[1:]

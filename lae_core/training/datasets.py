@@ -1,4 +1,4 @@
-"""What is known beforehand of each data set: classes, sizes, normalisation, where it comes from and its hashes."""
+"""Each data set: classes, sizes, normalisation, where it comes from and its hashes."""
 
 from __future__ import annotations
 

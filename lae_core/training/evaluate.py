@@ -15,6 +15,7 @@ from lae_core.pooling.modules import GlobalPool
 from lae_core.training import augment
 from lae_core.training.config import RunConfig
 from lae_core.training.data import Split
+from lae_core.training.network import pool_inputs
 
 Prepare = Callable[[Tensor], Tensor]
 BATCH = 250  # pictures at a time; small enough to stay in a CPU's cache
@@ -48,17 +49,11 @@ def pool_spread(model: nn.Module, network: nn.Module, images: Tensor, split: Spl
 
     A temperature says little by itself: what a pool does depends on t in units of this spread.
     """
-    seen: list[Tensor] = []
-
-    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        seen.append(inputs[0].flatten(2).double().std(2, unbiased=False).mean())
-
-    hook = network.get_submodule("global_pool").register_forward_pre_hook(note)
     model.eval()
-    model(augment.normalise(images[:BATCH], split.spec.mean, split.spec.std))
+    with pool_inputs(network) as seen:
+        model(augment.normalise(images[:BATCH], split.spec.mean, split.spec.std))
     model.train()
-    hook.remove()
-    return finite(seen[0].item())
+    return finite(seen[0].flatten(2).double().std(2, unbiased=False).mean().item())
 
 
 def over_sizes(model: nn.Module, config: RunConfig, split: Split) -> dict[str, dict[str, float]]:

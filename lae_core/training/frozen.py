@@ -6,35 +6,31 @@ head at every position first and the pool over the class scores that it gives th
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import hashlib
-import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from lae_core.models.pretrained import IMAGENETTE, load_pretrained, weights_of
+from lae_core.models.pretrained import IMAGENETTE, load_pretrained
 from lae_core.pooling import PoolSpec, make_pool
-from lae_core.training.canvases import Canvases, Portion, WholePictures
+from lae_core.training.base_config import BaseConfig, Count, DataName, Flag, Pool, Positive, name_of
+from lae_core.training.canvases import Canvases, PictureSet, Portion, WholePictures
 from lae_core.training.datasets import DATASETS
-from lae_core.training.features import PRECISIONS, feature_maps
+from lae_core.training.features import feature_maps
+from lae_core.training.words import check_word
 
 BATCH = 250  # pictures at a time where nothing is trained
-WORDS = {"place": ("features", "scores"), "activation": ("after", "before"), "precision": tuple(PRECISIONS)}
-LEAST = {"image_size": 32, "subset": 2, "parts": 1, "draws": 1, "epochs": 0, "batch": 1, "seed": 0, "recipe": 1}
 
-Pictures = WholePictures | Canvases
+NotNegative = Annotated[int, Field(ge=0, description="an integer of at least 0")]
 
 
-@dataclass(frozen=True)
-class FrozenConfig:
+class FrozenConfig(BaseConfig):
     """One run on frozen maps. `key()` names it: the sha256 of the fields that differ from their default.
 
     The training pictures, shuffled once, are cut into parts. Run `seed` trains on `parts` of them: from part `seed` on,
@@ -43,77 +39,49 @@ class FrozenConfig:
     which nobody trains on.
     """
 
-    network: str = "efficientnet-lite0"
-    data: str = "cifar10"
-    image_size: int = 160  # pixels of the picture, or of the canvas that it lies on
+    network: Literal["efficientnet-lite0", "efficientnet-lite1"] = "efficientnet-lite0"
+    data: DataName = "cifar10"
+    # pixels of the picture, or of the canvas that it lies on
+    image_size: Annotated[int, Field(ge=32, description="an integer of at least 32")] = 160
     side: int | None = None  # pixels of the picture on the canvas; None: the picture is all there is
     clutter: float = 2.5  # how many times over distractors would cover the canvas
-    distractors: str = "cifar100"
-    subset: int = 2000  # training pictures of a run
-    parts: int = 1  # that these are made of
+    distractors: DataName = "cifar100"
+    subset: Annotated[int, Field(ge=2, description="an integer of at least 2")] = 2000  # training pictures of a run
+    parts: Count = 1  # that these are made of
     among: int | None = None  # parts to draw from; None: no draw
     eval_subset: int | None = 500  # test pictures of a run; all by default
-    draws: int = 1  # canvases per test picture
+    draws: Count = 1  # canvases per test picture
     other_sizes: tuple[int, ...] = ()  # test at these image sizes as well, as dense with distractors
-    pool: str = "avg"
-    place: str = "features"  # features, scores
-    activation: str = "after"  # the pool comes after or before the last activation
-    in_spreads: bool = False  # t0 of the pool counts in spreads of the features over positions
-    epochs: int = 20  # 0: the network's own head, without training
-    batch: int = 100
-    lr: float = 0.001
-    pool_lr: float = 0.01  # of a trained pool's own parameters
-    precision: str = "fp32"  # of the frozen network, and of the products over all positions: fp32, bf16, bf16-folded
+    pool: Pool = "avg"
+    place: Literal["features", "scores"] = "features"
+    activation: Literal["after", "before"] = "after"  # the pool comes after or before the last activation
+    in_spreads: Flag = False  # t0 of the pool counts in spreads of the features over positions
+    epochs: NotNegative = 20  # 0: the network's own head, without training
+    batch: Count = 100
+    lr: Positive = 0.001
+    pool_lr: Positive = 0.01  # of a trained pool's own parameters
+    # of the frozen network, and of the products over all positions
+    precision: Literal["fp32", "bf16", "bf16-folded"] = "fp32"
     fold: int | None = None
-    seed: int = 0
-    recipe: int = 1  # raised when a change in code could change results
+    seed: NotNegative = 0
+    recipe: Count = 1  # raised when a change in code could change results
 
-    def __post_init__(self) -> None:
-        weights_of(self.network)
-        for name, words in (WORDS | {"data": tuple(DATASETS), "distractors": tuple(DATASETS)}).items():
-            self._check(name, getattr(self, name) in words, f"one of {', '.join(words)}")
-        for name, least in LEAST.items():
-            self._check(name, getattr(self, name) >= least, f"an integer of at least {least}")
-        for name in ("lr", "pool_lr"):
-            self._check(name, getattr(self, name) > 0, "a number above 0")
-        self._check("parts", self.subset % self.parts == 0, f"a divisor of subset = {self.subset}")
-        self._check("among", self.among is None or self.among >= self.parts, "at least parts, or None")
-        self._check("side", self.side is None or 0 < self.side <= self.image_size, "at most image_size, or None")
+    @model_validator(mode="after")
+    def _check_all(self) -> Self:
+        self.check("parts", self.subset % self.parts == 0, f"a divisor of subset = {self.subset}")
+        self.check("among", self.among is None or self.among >= self.parts, "at least parts, or None")
+        self.check("side", self.side is None or 0 < self.side <= self.image_size, "at most image_size, or None")
         own = self.epochs > 0 or (self.data.startswith("imagenette") and self.place == "features")
-        self._check("epochs", own, "at least 1: the network's own head knows Imagenette's classes alone")
-        object.__setattr__(self, "pool", str(PoolSpec.parse(self.pool)))
-        object.__setattr__(self, "other_sizes", tuple(self.other_sizes))
+        self.check("epochs", own, "at least 1: the network's own head knows Imagenette's classes alone")
         fixed = re.fullmatch(r"lae(\(t0=[^,]+\))?", self.pool)
-        self._check("in_spreads", not self.in_spreads or bool(fixed), "False but for LAE at a fixed temperature")
-
-    def _check(self, name: str, good: bool, expected: str) -> None:
-        if not good:
-            raise ValueError(f"FrozenConfig: {name} = {getattr(self, name)!r} is invalid; expected {expected}")
-
-    def replace(self, **changes: Any) -> FrozenConfig:
-        """The same run with some fields changed, checked again."""
-        return dataclasses.replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All fields as JSON can hold them."""
-        return dataclasses.asdict(self) | {"other_sizes": list(self.other_sizes)}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> FrozenConfig:
-        """The config that `to_dict` gave."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        if unknown := sorted(set(values) - known):
-            raise ValueError(f"FrozenConfig: no field {unknown[0]!r}; expected one of {', '.join(sorted(known))}")
-        return cls(**values)
+        self.check("in_spreads", not self.in_spreads or bool(fixed), "False but for LAE at a fixed temperature")
+        return self
 
     def key(self) -> str:
         """16 hex digits that name the run."""
-        default = FrozenConfig().to_dict()
-        named = {name: value for name, value in self.to_dict().items() if value != default[name]}
-        text = json.dumps(named | {"kind": "frozen", "recipe": self.recipe}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return name_of(self.changed() | {"kind": "frozen", "recipe": self.recipe})
 
-    def train_pictures(self) -> list[Pictures]:
+    def train_pictures(self) -> list[PictureSet]:
         """What the run trains on, part by part, so that runs share the cached maps of a part."""
         first, count = self.seed if self.fold is None else self.fold, self.subset // self.parts
         if self.among is None:
@@ -121,10 +89,10 @@ class FrozenConfig:
         else:
             numbers = np.random.default_rng([4, first]).permutation(self.among)[: self.parts].tolist()
         last = DATASETS[self.data].sizes["train"] // count - 1
-        self._check("seed", max(numbers) < last, f"no more than the {last} parts of {count} pictures to train on")
+        self.check("seed", max(numbers) < last, f"no more than the {last} parts of {count} pictures to train on")
         return [self._shown(Portion(self.data, "train", number, count), 2 * number) for number in numbers]
 
-    def test_pictures(self, size: int | None = None) -> Pictures:
+    def test_pictures(self, size: int | None = None) -> PictureSet:
         """What the run is tested on, at another size if one is given."""
         if self.fold is not None:
             held_out = Portion(self.data, "train", -1, self.subset // self.parts)
@@ -132,7 +100,7 @@ class FrozenConfig:
         number = 0 if self.eval_subset is None else self.seed
         return self._shown(Portion(self.data, "test", number, self.eval_subset), 2 * self.seed + 1, size, self.draws)
 
-    def _shown(self, portion: Portion, seed: int, size: int | None = None, draws: int = 1) -> Pictures:
+    def _shown(self, portion: Portion, seed: int, size: int | None = None, draws: int = 1) -> PictureSet:
         size = size or self.image_size
         if self.side is None:
             return WholePictures(portion, size)
@@ -162,8 +130,7 @@ def setting(name: str, **changes: Any) -> FrozenConfig:
     Example:
         >>> setting("canvases", pool="lae", place="scores", seed=3)
     """
-    if name not in SETTINGS:
-        raise ValueError(f"setting = {name!r} is invalid; expected one of {', '.join(SETTINGS)}")
+    check_word("setting", name, SETTINGS)
     return SETTINGS[name].replace(**changes)
 
 
@@ -274,13 +241,13 @@ def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
     return {"accuracy": right, "loss": loss}
 
 
-def _pooled(pictures: Pictures, pool: str, config: FrozenConfig) -> Tensor:
+def _pooled(pictures: PictureSet, pool: str, config: FrozenConfig) -> Tensor:
     return _pooled_once(pictures, pool, config.network, config.precision, config.activation)
 
 
 @functools.lru_cache(maxsize=40)
 @torch.no_grad()
-def _pooled_once(pictures: Pictures, pool: str, network: str, precision: str, activation: str) -> Tensor:
+def _pooled_once(pictures: PictureSet, pool: str, network: str, precision: str, activation: str) -> Tensor:
     """(pictures, channels) of a pool with nothing to learn; kept for runs at another rate, and of another seed."""
     maps, _ = _maps(pictures, network, precision)
     pooling = make_pool(pool, maps.shape[2])
@@ -295,7 +262,7 @@ def _active(maps: Tensor, precision: str, activation: str) -> Tensor:
 
 
 @functools.lru_cache(maxsize=20)
-def _maps(pictures: Pictures, network: str, precision: str) -> tuple[Tensor, Tensor]:
+def _maps(pictures: PictureSet, network: str, precision: str) -> tuple[Tensor, Tensor]:
     """Maps (pictures, positions, channels) and labels; kept for the next runs on the same pictures."""
     maps = feature_maps(pictures, network=network, precision=precision)
     return maps.flatten(2).transpose(1, 2).contiguous(), pictures.labels

@@ -5,7 +5,7 @@ torch's own Muon takes matrices only and neither keeps the norm nor orthogonalis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -40,16 +40,11 @@ class Muon(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "momentum": momentum, "nesterov": nesterov, "weight_decay": 0.0})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
                     self._step(weight, weight.grad, group)
-        return loss
 
     def _step(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         orthogonal, momentum = group.get("orthogonal", False), group["momentum"]

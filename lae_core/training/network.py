@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -26,24 +29,28 @@ def build(config: RunConfig) -> nn.Module:
     return kind(config.depth, config.width, classes, config.pool, **given)
 
 
+@contextmanager
+def pool_inputs(model: nn.Module) -> Iterator[list[Tensor]]:
+    """What the global pool takes while the model runs, one tensor per pass."""
+    seen: list[Tensor] = []
+    hook = model.get_submodule("global_pool").register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    try:
+        yield seen
+    finally:
+        hook.remove()
+
+
 def measure(model: nn.Module, image_size: int) -> dict[str, int]:
     """Parameters, positions that the global pool sees, and the FLOPs of one picture's forward pass."""
-    positions: list[int] = []
-
-    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        positions.append(inputs[0].shape[2:].numel())
-
     training = model.training
-    hook = model.get_submodule("global_pool").register_forward_pre_hook(note)
     parameter = next(model.parameters())
     picture = torch.zeros(1, 3, image_size, image_size, dtype=parameter.dtype, device=parameter.device)
     model.eval()
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), pool_inputs(model) as seen, FlopCounterMode(display=False) as counter:
         model(picture)
-    hook.remove()
     model.train(training)
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
-        "pooled_positions": positions[0],
+        "pooled_positions": seen[0].shape[2:].numel(),
         "flops": counter.get_total_flops(),
     }

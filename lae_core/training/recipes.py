@@ -7,11 +7,11 @@ folds of the training set. What they reach on the test set, and in how many CPU-
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from lae_core.training.config import RunConfig
 from lae_core.training.provenance import has_bf16
+from lae_core.training.words import check_word
 
 # A plain convolutional network with Muon, after Keller Jordan's airbench: 49 positions for the global pool.
 _SPEED = RunConfig(
@@ -90,10 +90,7 @@ def recipe(name: str, **changes: Any) -> RunConfig:
         >>> recipe("ten", pool="lae(t0=4, train=one)", seed=3)
     """
     named = RECIPES | {"smoke": SMOKE}
-    if name not in named:
-        near = difflib.get_close_matches(str(name), named, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"recipe = {name!r} is invalid; expected one of {', '.join(named)}{hint}")
+    check_word("recipe", name, named)
     config = named[name]
     fast = {} if config is SMOKE else {"precision": fast_precision()}
     hundred = _CIFAR100 if config.network == "speed" and changes.get("data") == "cifar100" else {}

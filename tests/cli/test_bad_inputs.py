@@ -111,9 +111,9 @@ TABLE = [
     ("sweep not_text.yml", "not_text.yml", 2),
     ("sweep no_grid.yml", "grid = {} is invalid; expected at least one field with its values", 2),
     ("sweep no_grids.yml", "grid = [] is invalid; expected at least one field with its values", 2),
-    ("sweep no_values.yml", "grid: seed=[]: expected a list of values", 2),
-    ("sweep backwards.yml", "grid: seed='4..0': expected a list of values", 2),
-    ("sweep no_list.yml", "grid: seed=3: expected a list of values", 2),
+    ("sweep no_values.yml", "grid: seed = [] is invalid; expected a list of values", 2),
+    ("sweep backwards.yml", "grid: seed = '4..0' is invalid; expected a list of values", 2),
+    ("sweep no_list.yml", "grid: seed = 3 is invalid; expected a list of values", 2),
     ("sweep grid_of_numbers.yml", "grid: 5 is invalid; expected fields with their values", 2),
     ("sweep grid_is_text.yml", "grid: 'seed' is invalid; expected fields with their values", 2),
     ("sweep base_is_a_number.yml", "base = 5 is invalid; expected fields of a run", 2),
@@ -135,11 +135,15 @@ TABLE = [
     ("sweep good.yml --store folder", "is neither empty nor a run store", 2),
     ("sweep good.yml --store mine.txt", "cannot create a run store in", 2),
     ("sweep good.yml --store /proc/x", "cannot create a run store in /proc/x", 2),
-    ("sweep good.yml --where moon", "where='moon': expected inline, local, slurm", 2),
-    ("sweep good.yml --where 'local(workers=0)'", "where: workers='0': expected a whole number above 0", 2),
+    ("sweep good.yml --where moon", "where = 'moon' is invalid; expected inline, local, slurm", 2),
+    (
+        "sweep good.yml --where 'local(workers=0)'",
+        "where: workers = '0' is invalid; expected a whole number above 0",
+        2,
+    ),
     ("sweep good.yml --where 'local(workers=1, workers=2)'", "workers is given twice; expected each option once", 2),
-    ("sweep good.yml --where 'local(cores=1)'", "cannot use 'cores=1'", 2),
-    ("sweep good.yml --where missing.json", "where='missing.json': there is no such scheduler file", 2),
+    ("sweep good.yml --where 'local(cores=1)'", "'cores=1'; expected options name=value", 2),
+    ("sweep good.yml --where missing.json", "where = 'missing.json' is invalid: there is no such scheduler file", 2),
     ("sweep good.yml --export folder", "--export = 'folder' is invalid (it is a directory)", 2),
     (
         "sweep good.yml --export mine.txt",
@@ -188,7 +192,7 @@ TABLE = [
     ("data cifar10 --from folder --from book", "argument --from: is given twice, at last as 'book'", 2),
     ("data --from folder", "--from needs a NAME", 2),
     ("data --again", "--again needs a NAME", 2),
-    ("data imagewoof2-128 --from folder", "neither folder nor folder/imagewoof2-128 holds train.zip and val.zip", 1),
+    ("data imagewoof2-128 --from folder", "none of folder, folder/imagewoof2-128 holds train.zip and val.zip", 1),
 ]
 
 

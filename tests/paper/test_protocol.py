@@ -1,6 +1,5 @@
 """The printed protocol: every row of the paper's hyperparameter tables arrives in its config, and no other does."""
 
-import dataclasses
 import inspect
 import re
 from pathlib import Path
@@ -141,7 +140,7 @@ def test_every_choice_of_the_page_names_an_argument_that_exists():
     named = {
         name for brackets in re.findall(r"\(([^()]*`[^()]*)\)", table) for name in re.findall(r"`(\w+)`", brackets)
     }
-    known = {field.name for field in dataclasses.fields(RunConfig)} | {"mixed"}
+    known = set(RunConfig.model_fields) | {"mixed"}
     known |= set(inspect.signature(protocol.mxresnet).parameters)
     known |= {name for notebook in all_notebooks(REPO) for name in notebook.parameters}
     for argument in ("a0=0.75", "bounds=unit"):

@@ -28,7 +28,7 @@ def test_a_record_comes_back_as_it_went_in(store):
 
 def test_a_record_whose_config_gives_another_key_is_passed_over(store):
     store.put_record(Record(Toy(seed=1).key(), Toy(seed=2).to_dict(), RESULT))
-    with pytest.warns(StoreWarning, match=f"its config gives the key {Toy(seed=2).key()!r}"):
+    with pytest.warns(StoreWarning, match=f"is invalid; its config gives {Toy(seed=2).key()!r}"):
         assert store.get(Toy(seed=1)) is None
 
 

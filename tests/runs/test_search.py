@@ -175,8 +175,8 @@ def test_random_search_resumes_with_the_same_draws(tmp_path):
     [
         (lambda: Range(0, 1), "above 0 for log"),
         (lambda: Lattice(resolution=1), "resolution > 1"),
-        (lambda: random_search(hills(GOAL), name="a", storage=None, samples=(4,)), r"samples=\(4,\)"),
-        (lambda: lattice_search(lambda cs: [[math.nan] * 5], name="a", storage=None), "one finite number a fold"),
+        (lambda: random_search(hills(GOAL), name="a", storage=None, samples=(4,)), r"samples = \(4,\)"),
+        (lambda: lattice_search(lambda cs: [[math.nan] * 5], name="a", storage=None), "one finite number per fold"),
     ],
 )
 def test_mistakes_are_named(call, words):

@@ -31,7 +31,7 @@ def test_workers_per_gpu():
     assert module.local_workers(Where.parse("local(per_gpu=3)"), gpus=2) == 6
     assert module.local_workers(Where.parse("local"), gpus=2) == 2
     assert module.local_workers(Where.parse("local(workers=5)"), gpus=2) == 5
-    with pytest.raises(ValueError, match="per_gpu=3 is invalid: torch sees no GPU here"):
+    with pytest.raises(ValueError, match="per_gpu = 3 is invalid: torch sees no GPU here"):
         module.local_workers(Where.parse("local(per_gpu=3)"), gpus=0)
     with pytest.raises(ValueError, match="workers and per_gpu are given"):
         module.local_workers(Where.parse("local(per_gpu=3, workers=2)"), gpus=2)
@@ -61,9 +61,9 @@ def test_mistakes_name_what_would_do(text, words):
 
 
 def test_numbers_are_checked():
-    with pytest.raises(ValueError, match="workers='two'"):
+    with pytest.raises(ValueError, match="workers = 'two'"):
         Where.parse("local(workers=two)").number("workers", 1)
-    with pytest.raises(ValueError, match="jobs='0'"):
+    with pytest.raises(ValueError, match="jobs = '0'"):
         Where.parse("slurm(jobs=0)").number("jobs", 1)
 
 

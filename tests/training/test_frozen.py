@@ -218,7 +218,7 @@ def test_configs_survive_the_round_trip_and_name_themselves():
         ("epochs", 0, "at least 1: the network's own head knows Imagenette's classes alone"),
         ("parts", 3, "a divisor of subset = 64"),
         ("among", 1, "at least parts, or None"),
-        ("lr", 0.0, "a number above 0"),
+        ("lr", 0.0, "a finite number above 0"),
         ("in_spreads", True, "False but for LAE at a fixed temperature"),
         ("side", 65, "at most image_size, or None"),
     ],
