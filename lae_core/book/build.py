@@ -24,7 +24,7 @@ import nbformat
 import yaml
 from filelock import FileLock
 
-from lae_core.book import architecture, claims_page, elsewhere, front_page, rerun_pages, run_times, use_pages
+from lae_core.book import architecture, claims_page, elsewhere, front_page, rerun_pages, use_pages
 from lae_core.book.batch import execute_all
 from lae_core.book.cache import PACKAGE
 from lae_core.book.execute import Executed
@@ -40,7 +40,6 @@ class BuildError(BookError):
 
 # Pages made from executed results. Each function writes what it likes under `stage.source`.
 GENERATORS: list[Callable[[Stage], None]] = [
-    run_times.write,
     claims_page.write,
     front_page.write,
     use_pages.write,

@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 from lae_core.book.elsewhere import repository_url
+from lae_core.book.template import fill
 from lae_core.training import provenance
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -102,9 +103,7 @@ def provenance_html(record: dict[str, Any] | None, profile: str, commit: str) ->
         rows += [("commit", record["commit"]), ("device", record["device"])]
         command = f"lae run {record['notebook']} --profile {record['profile']}"
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items())))
-    cells = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in rows)
-    cells += f"<dt>run it again</dt><dd><code>{html.escape(command)}</code></dd>"
-    return f'<aside class="lae-provenance" aria-label="How this page was made"><dl>{cells}</dl></aside>'
+    return fill("provenance.html", rows=rows, command=command)
 
 
 def _source_button(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
