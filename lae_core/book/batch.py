@@ -27,8 +27,6 @@ def execute_all(
 ) -> dict[str, Executed]:
     """Bring every notebook's execution up to date. All of them run even if one fails; failures are told together."""
     cache = Cache(root)
-    for notebook in notebooks:
-        cache.tidy(notebook)
     values = {notebook.name: notebook.values(profile) for notebook in notebooks}
     found = {} if force else {nb.name: cache.find(nb, values[nb.name]) for nb in notebooks}
     stale = [notebook for notebook in notebooks if found.get(notebook.name) is None]
