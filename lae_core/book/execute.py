@@ -16,18 +16,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import nbformat
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
-from papermill.engines import NBClientEngine, papermill_engines
+from papermill.engines import Engine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import execute_notebook
+from traitlets.config import Config
 
 from lae_core.book.notebooks import BookError, Notebook
-from lae_core.book.outputs import replace_directory, verdicts_beside
+from lae_core.book.outputs import verdicts_beside
 from lae_core.book.progress import ANSI, Progress
 from lae_core.training import provenance
 from lae_core.training.scratch import scratch as scratch_directory
@@ -39,46 +40,39 @@ class CellError(BookError):
     """A cell raised; the message shows the cell and its error."""
 
 
-class _Client(PapermillNotebookClient):
-    """Papermill's client; on Ctrl-C it interrupts the kernel, whose cell then has some seconds to stop its workers."""
-
-    def connect_in(self, private: str) -> None:
-        """Talk through sockets in `private`: on ports, two kernels that start at once can pick the same one."""
-        self.km = self.create_kernel_manager()
-        self.km.shutdown_wait_time = 20.0
-        if os.name == "posix" and private:
-            self.km.connection_file = os.path.join(private, "kernel.json")
-            self.km.transport = "ipc"
-            self.km.ip = os.path.join(private, "kernel")
-
-
-class _Engine(NBClientEngine):
-    """Papermill's own engine, with our progress told about each cell."""
+class _Engine(Engine):
+    """Papermill's own engine, but with a kernel of ours: how it is started, and through which sockets it talks."""
 
     @classmethod
     def execute_managed_notebook(
-        cls, nb_man: Any, kernel_name: str, progress: Progress, kernel_log: IO[str], **kwargs: Any
+        cls, nb_man: Any, kernel_name: str, progress: Progress, kernel_options: dict[str, Any], **_: Any
     ) -> NotebookNode:
         own = [cell.cell_type == "code" and "injected-parameters" not in _tags(cell) for cell in nb_man.nb.cells]
-        code = [index for index, counts in enumerate(own) if counts]
-        started = nb_man.cell_start
 
-        def cell_start(cell: NotebookNode, cell_index: int, **more: Any) -> None:
-            if cell_index in code:
-                progress.cell(code.index(cell_index) + 1, len(code))
-            started(cell, cell_index, **more)
+        def cell_started(cell: NotebookNode, cell_index: int) -> None:
+            if own[cell_index]:
+                progress.cell(sum(own[: cell_index + 1]), sum(own))
 
-        nb_man.cell_start = cell_start
-        client = _Client(
-            nb_man,
-            kernel_name=kernel_name,
-            startup_timeout=kwargs["start_timeout"],
-            timeout=None,
-            stderr_file=progress,
-        )
         with _socket_directory() as private:
-            client.connect_in(private)
-            return client.execute(stderr=kernel_log)
+            client = PapermillNotebookClient(
+                nb_man,
+                kernel_name=kernel_name,
+                startup_timeout=180,
+                timeout=None,
+                stderr_file=progress,
+                on_cell_start=cell_started,
+                config=_kernel_manager_config(private),
+            )
+            return client.execute(**kernel_options)
+
+
+def _kernel_manager_config(private: str) -> Config:
+    """After Ctrl-C a cell has some seconds to stop its workers. On ports, two kernels that start at once can pick the same."""
+    options: dict[str, Any] = {"shutdown_wait_time": 20.0}
+    if os.name == "posix" and private:
+        connection = os.path.join(private, "kernel.json")
+        options |= {"transport": "ipc", "ip": os.path.join(private, "kernel"), "connection_file": connection}
+    return Config(KernelManager=options)
 
 
 @contextlib.contextmanager
@@ -98,6 +92,8 @@ def _tags(cell: NotebookNode) -> list[str]:
 
 
 papermill_engines.register("lae", _Engine)
+# Unknown parameters were refused already; papermill's own account of paths is not for the reader.
+logging.getLogger("papermill").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
@@ -143,7 +139,8 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
         record["verdicts"] = sorted(path.name for path in (scratch / "verdicts").iterdir())
         nbformat.write(_tidied(executed, notebook, values, record), scratch / "notebook.ipynb")
         verdicts = verdicts_beside(output)
-        replace_directory(scratch / "verdicts", verdicts)
+        shutil.rmtree(verdicts, ignore_errors=True)
+        (scratch / "verdicts").replace(verdicts)
         (scratch / "notebook.ipynb").replace(output)
         reads = tuple(sorted(set((scratch / "reads").read_text(encoding="utf-8").split("\n")) - {""}))
     return Executed(output, verdicts, reads)
@@ -152,7 +149,8 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
 def _run_kernel(notebook: Notebook, overrides: dict[str, Any], scratch: Path, progress: Progress) -> NotebookNode:
     """The notebook as its kernel leaves it; a failure is a `CellError`."""
     try:
-        with _kernel_environment(notebook.root, scratch), (scratch / "kernel.log").open("w") as kernel_log:
+        with (scratch / "kernel.log").open("w") as kernel_log:
+            environment = _kernel_environment(notebook.root, scratch)
             return execute_notebook(
                 notebook.read(),
                 str(scratch / "notebook.ipynb"),
@@ -160,11 +158,9 @@ def _run_kernel(notebook: Notebook, overrides: dict[str, Any], scratch: Path, pr
                 engine_name="lae",
                 kernel_name="python3",
                 progress_bar=False,
-                start_timeout=180,
                 request_save_on_cell_execute=False,
-                cwd=notebook.root,
                 progress=progress,
-                kernel_log=kernel_log,
+                kernel_options={"cwd": str(notebook.root), "env": environment, "stderr": kernel_log},
             )
     except PapermillExecutionError as error:
         kept = notebook.root / "_build" / "failed" / f"{notebook.name}.ipynb"
@@ -179,12 +175,12 @@ def _run_kernel(notebook: Notebook, overrides: dict[str, Any], scratch: Path, pr
         raise CellError(f"notebooks/{notebook.name}.md: {error}") from None
 
 
-@contextlib.contextmanager
-def _kernel_environment(root: Path, scratch: Path) -> Iterator[None]:
-    """What the kernel sees in its environment, for as long as it lives."""
+def _kernel_environment(root: Path, scratch: Path) -> dict[str, str]:
+    """The environment of a kernel; the directories that it names are made."""
     (scratch / "verdicts").mkdir()
     (scratch / "reads").touch()
-    settings = {
+    # One thread each, unless the user says otherwise: pages must not depend on what runs beside them.
+    return {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | os.environ | {
         "LAE_VERDICTS": str(scratch / "verdicts"),
         "LAE_READS": str(scratch / "reads"),
         "LAE_READS_ROOT": str(root),
@@ -194,17 +190,7 @@ def _kernel_environment(root: Path, scratch: Path) -> Iterator[None]:
         # Libraries that ask tqdm for a bar of widgets get one of text, which is what we want.
         "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:IProgress not found"])),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
-    threads = {name: os.environ.get(name, "1") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    before = dict(os.environ)
-    os.environ.update(settings | threads)
-    # Unknown parameters were refused already; papermill's own account of paths is not for the reader.
-    logging.getLogger("papermill").setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    }  # fmt: skip
 
 
 def _tidied(executed: NotebookNode, notebook: Notebook, values: dict[str, Any], record: dict[str, Any]) -> NotebookNode:

@@ -41,9 +41,9 @@ class NotebookError(UsageError):
     """A notebook, profile, parameter or value is invalid; the message says what is accepted."""
 
 
-def project_root(start: Path | None = None) -> Path:
+def project_root() -> Path:
     """The checkout to work in: the one around the current directory, else the one that this package came from."""
-    here = (start or Path.cwd()).resolve()
+    here = Path.cwd().resolve()
     for candidate in (here, *here.parents, Path(__file__).resolve().parents[2]):
         if (candidate / "_toc.yml").is_file() and (candidate / "notebooks").is_dir():
             return candidate

@@ -7,21 +7,13 @@ book was built in holds the file `STAMP`. Under `_build`, which is ours, everyth
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 from lae_core.runs.files import UsageError, check_output_file
 
 STAMP = ".lae-book"
-_OURS = (
-    "src",
-    "html",
-    "elsewhere",
-    "print",
-    ".doctrees",
-    "rendered.json",
-    ".build.lock",
-)  # what a build writes in its directory
+# What a build writes in its directory.
+_OURS = ("src", "html", "elsewhere", "print", ".doctrees", "rendered.json", ".build.lock")
 
 
 def verdicts_beside(output: Path) -> Path:
@@ -55,12 +47,6 @@ def _stamp(notebook: Path) -> list[str] | None:
         return list(json.loads(notebook.read_text(encoding="utf-8"))["metadata"]["lae"].get("verdicts", []))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def replace_directory(new: Path, old: Path) -> None:
-    """Put `new` in the place of `old`, which `check_output` has looked at."""
-    shutil.rmtree(old, ignore_errors=True)
-    new.replace(old)
 
 
 def check_book_directory(name: Path, root: Path) -> Path:
