@@ -1,7 +1,7 @@
 """Many notebooks brought up to date: those on a CPU side by side, those on a GPU one after another.
 
-Each runs in a worker process that sits in a process group of its own: Ctrl-C reaches only us, and we pass it on once,
-so that each worker can stop its kernel in good order.
+Each runs in a worker process with a process group of its own: Ctrl-C reaches only the parent, which passes it on once,
+so that each worker can shut down its kernel.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 from lae_core.book.cache import Cache
 from lae_core.book.execute import CellError, Executed, uses_gpu
 from lae_core.book.notebooks import Notebook
-from lae_core.book.progress import Live
+from lae_core.book.progress import Progress
 from lae_core.training import deadline
 
 
 def execute_all(
     root: Path, notebooks: list[Notebook], profile: str, force: bool = False, say: Callable[[str], None] = print
 ) -> dict[str, Executed]:
-    """Bring every notebook's execution up to date. All of them run even if one fails; failures are told together."""
+    """Bring every notebook's execution up to date. All of them run even if one fails; failures are reported together."""
     cache = Cache(root)
     values = {notebook.name: notebook.values(profile) for notebook in notebooks}
     found = {} if force else {nb.name: cache.find(nb, values[nb.name]) for nb in notebooks}
@@ -60,7 +60,7 @@ Job = tuple[str, tuple[Path, str, dict[str, Any], bool]]
 
 
 def _run(cpu: list[Job], gpu: list[Job], finished: Callable[[str, Future], None]) -> None:
-    """Hand out a job whenever a worker is free, never ahead: a queued job could not be called back."""
+    """Start a job when a worker is free, not earlier: a job that is queued in the pool cannot be cancelled."""
     if not cpu and not gpu:
         return
     context = multiprocessing.get_context("spawn")
@@ -100,10 +100,10 @@ def _start_worker() -> None:
 
 
 def _execute_one(root: Path, name: str, values: dict[str, Any], force: bool) -> tuple[Executed, float]:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # from now on there is something to stop
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # from now on there is a kernel to stop
     try:
         start = time.perf_counter()
-        executed = Cache(root).run(Notebook(root, name), values, Live(name, every=60, brief=True), force)
+        executed = Cache(root).run(Notebook(root, name), values, Progress(name, every=60, brief=True), force)
         return executed, time.perf_counter() - start
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -92,33 +92,30 @@ def stage_pages(root: Path, source: Path, profile: str, executed: dict[str, Exec
     """Lay out the tree that Sphinx reads, afresh."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(root / "book", source / "book", ignore=shutil.ignore_patterns("results", "*.yml"))
-    for name, done in executed.items():
-        page = nbformat.read(done.notebook, as_version=4)
-        page.metadata["lae"]["profile"] = profile
-        target = source / "notebooks" / f"{name}.ipynb"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(page, target)
     stage = Stage(root, source, profile, executed)
     for generate in GENERATORS:
         generate(stage)
-    for page in source.rglob("*.md"):
-        page.write_text(_link_to_executed(page.read_text(encoding="utf-8"), page.parent), encoding="utf-8")
-    for path in source.rglob("*.ipynb"):
-        page = nbformat.read(path, as_version=4)
+    notebooks = {source / "notebooks" / f"{name}.ipynb": done for name, done in executed.items()}
+
+    def link_to_executed(text: str, folder: Path) -> str:
+        """Links name the text file, as in the repository; what is staged of a notebook is its execution."""
+
+        def suffix(match: re.Match[str]) -> str:
+            target = Path(os.path.normpath(folder / f"{match['path']}.ipynb"))
+            return f"]({match['path']}{'.ipynb' if target in notebooks else '.md'}"
+
+        return re.sub(r"\]\((?P<path>[^)\s#:]+)\.md(?=[)#])", suffix, text)
+
+    for path in source.rglob("*.md"):
+        path.write_text(link_to_executed(path.read_text(encoding="utf-8"), path.parent), encoding="utf-8")
+    for path, done in notebooks.items():
+        page = nbformat.read(done.notebook, as_version=4)
+        page.metadata["lae"]["profile"] = profile
         for cell in page.cells:
             if cell.cell_type == "markdown":
-                cell.source = _link_to_executed(cell.source, path.parent)
+                cell.source = link_to_executed(cell.source, path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(page, path)
-
-
-def _link_to_executed(text: str, folder: Path) -> str:
-    """Links name the text file, as in the repository; what is staged of a notebook is its execution."""
-
-    def suffix(match: re.Match[str]) -> str:
-        executed = (folder / f"{match['path']}.ipynb").is_file()
-        return f"]({match['path']}{'.ipynb' if executed else '.md'}"
-
-    return re.sub(r"\]\((?P<path>[^)\s#:]+)\.md(?=[)#])", suffix, text)
 
 
 def render(root: Path, source: Path, html: Path, profile: str) -> None:
@@ -172,7 +169,7 @@ def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
         source, html, stamp = output / "src", output / "html", output / "rendered.json"
         stage_pages(root, source, profile, executed)
         wanted = _fingerprint(root, source)
-        if not force and _stands(stamp, html, wanted):
+        if not force and _is_current(stamp, html, wanted):
             print("nothing changed: the pages stand as they are")
             return html / "index.html"
         stamp.unlink(missing_ok=True)
@@ -184,7 +181,7 @@ def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
     return html / "index.html"
 
 
-def _stands(stamp: Path, html: Path, wanted: dict[str, str]) -> bool:
+def _is_current(stamp: Path, html: Path, wanted: dict[str, str]) -> bool:
     """Whether the pages were rendered from just this, and are all there."""
     try:
         made = json.loads(stamp.read_text(encoding="utf-8"))

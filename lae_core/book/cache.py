@@ -11,7 +11,7 @@ An execution depends on, and is found again only if all of these are as they wer
   notebook that found no records must run again when they arrive;
 - the pinned versions (`constraints.txt`) and the versions installed.
 
-Modules imported by a computed name are not seen; nothing here does that. An entry that is damaged counts as none.
+Modules imported by a computed name are not seen; nothing here does that. A damaged entry is ignored.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class Cache:
         pins = self.root / "constraints.txt"
         installed = provenance.versions(provenance.PAGE_PACKAGES)
         parts["versions"] = _sha(pins.read_text(encoding="utf-8") if pins.is_file() else "", *installed.items())
-        speaking = "\n".join([text, json.dumps(values), *sources.values()])
-        present = [path.name for path in (self.root / "book/results").rglob("*") if path.name in speaking]
+        mentions = "\n".join([text, json.dumps(values), *sources.values()])
+        present = [path.name for path in (self.root / "book/results").rglob("*") if path.name in mentions]
         parts["names in book/results"] = _sha(*sorted(present))
         return parts
 

@@ -21,10 +21,10 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         output = check_output(args.output, notebook.root / "_build")
     from lae_core.book.execute import execute
-    from lae_core.book.progress import Live
+    from lae_core.book.progress import Progress
 
     deadline.set_minutes(args.minutes)
-    done = execute(notebook, values, output, Live(notebook.name))
+    done = execute(notebook, values, output, Progress(notebook.name))
     print(f"executed in {done.metadata['seconds']:.1f} s: {os.path.relpath(done.notebook)}")
     return 0
 

@@ -31,9 +31,9 @@ def repository_url() -> str:
 
     This is the one place that knows. Without it pages link neither to sources nor to Colab and Binder.
     """
-    told = os.environ.get("LAE_REPOSITORY")
+    given = os.environ.get("LAE_REPOSITORY")
     server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
-    return told.rstrip("/") if told else f"{server}/{name}" if server and name else ""
+    return given.rstrip("/") if given else f"{server}/{name}" if server and name else ""
 
 
 def launch_options(repository: str) -> dict[str, Any]:

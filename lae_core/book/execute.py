@@ -92,7 +92,7 @@ def _tags(cell: NotebookNode) -> list[str]:
 
 
 papermill_engines.register("lae", _Engine)
-# Unknown parameters were refused already; papermill's own account of paths is not for the reader.
+# Unknown parameters were refused already; papermill's messages about paths do not help the reader.
 logging.getLogger("papermill").setLevel(logging.ERROR)
 
 
@@ -229,7 +229,7 @@ def _without_bars(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def _describe(notebook: Notebook, error: PapermillExecutionError, kept: Path) -> str:
-    """What failed, told once: the kernel's traceback shows the cell's lines and ends with the error."""
+    """What failed: the kernel's traceback shows the cell's lines and ends with the error."""
     trace = ANSI.sub("", "\n".join(error.traceback)).strip().strip("-").strip()
     shown = os.path.relpath(kept)
     return f"notebooks/{notebook.name}.md failed in a cell:\n\n{trace}\n\nThe notebook as far as it got: {shown}"

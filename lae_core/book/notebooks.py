@@ -3,7 +3,7 @@
 A notebook is a MyST text file `notebooks/<part>/<name>.md`. Exactly one of its code cells is tagged `parameters`; each
 line of that cell reads `name: type = value  # help [rule]`. The rule, where there is one, says which values are accepted
 (see `ranges.py`). A profile is a directory `ci/profiles/<profile>/` of flat YAML
-files, one a notebook, that override some of these values. Everything is checked here, before a kernel starts, because
+files, one per notebook, that override some of these values. Everything is checked here, before a kernel starts, because
 papermill only warns about a parameter that does not exist.
 """
 

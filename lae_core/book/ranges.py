@@ -36,7 +36,7 @@ _BOUNDS = {"at least": operator.ge, "above": operator.gt, "at most": operator.le
 
 @dataclass(frozen=True)
 class Rule:
-    """`text` says what is accepted; `accepts` tells whether a value is. `slow`: that takes seconds, to load torch."""
+    """`text` says what is accepted; `accepts` tells whether a value is. `slow`: it loads torch, which takes seconds."""
 
     text: str
     accepts: Callable[[Any], bool]
@@ -44,7 +44,7 @@ class Rule:
 
 
 def read_rule(name: str, help: str) -> Rule | None:
-    """The rule of a parameter, at the end of its help text or by its name; a ValueError if it is none that we know."""
+    """The rule of a parameter, at the end of its help text or by its name; a ValueError if the rule is not one of these forms."""
     match = re.search(r"\[([^\[\]]*)\]$", help.strip())
     text = match[1].strip() if match else COMMON.get(name)
     if text is None:

@@ -1,4 +1,4 @@
-"""What a generator of pages gets: the one thing that the build and the pages that it lets write themselves share."""
+"""A build between execution and rendering: what each generator of pages gets, and how it writes."""
 
 from __future__ import annotations
 

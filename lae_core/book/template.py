@@ -1,4 +1,4 @@
-"""Text from the templates in `templates/`: what a page says stands there, and what it says it of is computed here."""
+"""Text from the templates in `templates/`: they hold the words of generated pages, Python computes the values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
     keep_trailing_newline=True,
-    # MyST writes {#name}, which would begin a comment.
+    # In MyST {#name} is a label; by default it would begin a comment.
     comment_start_string="{##",
     comment_end_string="##}",
     autoescape=lambda name: name is not None and name.endswith((".html.jinja", ".svg.jinja")),

@@ -212,7 +212,7 @@ def _without_a_gpu(root, name, values, force):
     from lae_core.book.cache import Cache
     from lae_core.book.progress import Progress
 
-    return Cache(root).run(build.Notebook(root, name), values, Progress(), force), 0.0
+    return Cache(root).run(build.Notebook(root, name), values, Progress("test"), force), 0.0
 
 
 def test_footer_of_a_page_escapes_what_it_shows():

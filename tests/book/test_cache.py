@@ -100,7 +100,7 @@ def test_a_directory_that_was_listed_counts_with_its_names(project):
     project.notebook("part/one", "depth: int = 3", "import os\nprint(os.listdir('book/results'))")
     project.write("book/results/e1.json", "[1]")
     notebook, values, cache = find_notebook("one", project.root), {"depth": 3}, Cache(project.root)
-    assert cache.run(notebook, values, Progress()).reads == ("book/results/",)
+    assert cache.run(notebook, values, Progress("test")).reads == ("book/results/",)
     project.write("book/results/e1.json", "[2]")
     assert cache.find(notebook, values) is not None
     project.write("book/results/e2.json", "[1]")
@@ -125,14 +125,14 @@ def test_a_damaged_entry_is_executed_again(project, file, damage):
     """
     project.notebook("part/one", "depth: int = 3", body)
     notebook, values = find_notebook("one", project.root), {"depth": 3}
-    kept = Cache(project.root).run(notebook, values, Progress()).notebook.parent / file
+    kept = Cache(project.root).run(notebook, values, Progress("test")).notebook.parent / file
     if damage == "gone":
         kept.unlink()
     else:
         kept.write_text(kept.read_text()[:-5] if damage == "cut short" else "[1]")
     assert Cache(project.root).find(notebook, values) is None
     assert Cache(project.root).why_stale(notebook, values) == "not executed with these parameters yet"
-    assert json.loads(Cache(project.root).run(notebook, values, Progress()).notebook.read_text())["cells"]
+    assert json.loads(Cache(project.root).run(notebook, values, Progress("test")).notebook.read_text())["cells"]
     assert (project.root / "ran.txt").read_text() == "xx"
     assert Cache(project.root).find(notebook, values) is not None
 
@@ -145,7 +145,7 @@ def test_execution_is_kept_until_a_file_that_it_read_changes(project):
 
     def run(force: bool = False) -> int:
         """How often the notebook has been executed after a run."""
-        done = Cache(project.root).run(notebook, values, Progress(), force)
+        done = Cache(project.root).run(notebook, values, Progress("test"), force)
         assert done.notebook.is_file() and done.verdicts.is_dir()
         assert done.reads == ("book/results/e1.json",)
         return len((project.root / "ran.txt").read_text())
@@ -166,7 +166,7 @@ def test_execution_is_kept_until_a_file_that_it_read_changes(project):
 
 def _run(root: str) -> str:
     project = Path(root)
-    done = Cache(project).run(Notebook(project, "part/one"), {"depth": 3}, Progress())
+    done = Cache(project).run(Notebook(project, "part/one"), {"depth": 3}, Progress("test"))
     return str(done.notebook)
 
 
@@ -185,7 +185,7 @@ def test_what_a_killed_execution_left_is_removed(project):
     with scratch(home, ".new-") as mine:
         dead = home / mine.name.replace(f"-{os.getpid()}-", "-4194305-")  # beyond the largest number of a process
         (dead / "deep").mkdir(parents=True)
-        Cache(project.root).run(find_notebook("one", project.root), {"depth": 3}, Progress())
+        Cache(project.root).run(find_notebook("one", project.root), {"depth": 3}, Progress("test"))
         assert mine.is_dir() and not dead.exists()
 
 
