@@ -57,21 +57,17 @@ def toc_parts(root: Path) -> list[tuple[str, list[str]]]:
     """The parts of `_toc.yml`, each with its caption and its pages; the first holds the front page and has no caption."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
 
-    def walk(node: Any) -> Iterator[str]:
-        if isinstance(node, dict):
-            if "file" in node:
-                yield node["file"]
-            for value in node.values():
-                yield from walk(value)
-        elif isinstance(node, list):
-            for value in node:
-                yield from walk(value)
+    def without_suffix(file: str) -> str:
+        return re.sub(r"\.(md|ipynb)$", "", file)
 
-    def name(file: str) -> str:
-        return os.path.splitext(file)[0] if file.endswith((".md", ".ipynb")) else file
+    def pages(part: dict[str, Any]) -> Iterator[str]:
+        for entry in part.get("chapters", part.get("sections", [])):
+            if "file" in entry:
+                yield without_suffix(entry["file"])
+            yield from pages(entry)
 
-    parts = [(part.get("caption", ""), [name(file) for file in walk(part)]) for part in toc.get("parts", [toc])]
-    return [("", [name(toc["root"])]), *parts]
+    parts = [(part.get("caption", ""), list(pages(part))) for part in toc.get("parts", [toc])]
+    return [("", [without_suffix(toc["root"])]), *parts]
 
 
 def book_title(root: Path) -> str:

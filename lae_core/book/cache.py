@@ -17,6 +17,7 @@ Modules imported by a computed name are not seen; nothing here does that. A dama
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import os
@@ -24,11 +25,10 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
-import grimp
 from filelock import FileLock
 
 from lae_core.book.execute import Executed, execute
@@ -112,28 +112,29 @@ class Cache:
         return parts
 
     @cached_property
-    def _graph(self) -> grimp.ImportGraph:
-        """Which module of the package imports which, wherever in its text; read once for each build."""
-        return grimp.build_graph(self.package, cache_dir=None)
-
-    @cached_property
     def _sources(self) -> dict[str, str]:
-        """The text of every module of the package."""
+        """The text of every module of the package, by its path."""
         home = package_directory(self.package)
         return {path.relative_to(home.parent).as_posix(): path.read_text("utf-8") for path in home.rglob("*.py")}
 
     def _reached(self, names: Iterable[str]) -> list[str]:
-        """The files of all modules that importing `names` can end up executing, those of packages on the way included."""
-        waiting, found = list(names), set()
+        """The files of all modules that importing `names` can end up executing, those of packages on the way included.
+
+        grimp finds them as well, but a Ctrl-C while it reads the package becomes a panic of its Rust code.
+        """
+        waiting, seen, found = list(names), set(), set()
         while waiting:
             name = waiting.pop()
-            if name and name not in found:
-                found.add(name)
-                waiting.append(name.rpartition(".")[0])
-                if name in self._graph.modules:
-                    waiting += self._graph.find_modules_directly_imported_by(name)
-        stems = (name.replace(".", "/") for name in found & self._graph.modules)
-        return sorted(path for stem in stems for path in (f"{stem}.py", f"{stem}/__init__.py") if path in self._sources)
+            if not name or name in seen:
+                continue
+            seen.add(name)
+            above, stem = name.rpartition(".")[0], name.replace(".", "/")
+            waiting.append(above)
+            for path, package in ((f"{stem}.py", above), (f"{stem}/__init__.py", name)):
+                if path in self._sources:
+                    found.add(path)
+                    waiting += _imported(self._sources[path], package)
+        return sorted(found)
 
     def _digests(self, paths: Iterable[str]) -> dict[str, str]:
         return {path: self._digest(path) for path in paths}
@@ -172,13 +173,17 @@ def package_directory(package: str = "lae_core") -> Path:
     return Path(spec.origin).resolve().parent
 
 
-def _imported(code: str) -> Iterator[str]:
-    """Every dotted name that an import statement anywhere in `code` brings in."""
+@functools.cache
+def _imported(code: str, package: str = "") -> list[str]:
+    """Every dotted name that an import statement anywhere in `code` brings in; relative ones start from `package`."""
+    names = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            names += [f"{module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def _code(notebook: Notebook) -> str:

@@ -1,4 +1,4 @@
-"""One notebook, executed: jupytext reads the text, papermill sets the parameters and runs it, the result appears whole.
+"""One notebook, executed: jupytext reads the text, papermill runs it with the parameters, the result appears whole.
 
 The kernel works in the checkout's root with one thread for each numerical library, so that a page does not depend on
 how many notebooks ran beside it. Bars on stderr reach the terminal live and leave no trace in the executed notebook.
@@ -47,11 +47,11 @@ class _Engine(Engine):
     def execute_managed_notebook(
         cls, nb_man: Any, kernel_name: str, progress: Progress, kernel_options: dict[str, Any], **_: Any
     ) -> NotebookNode:
-        own = [cell.cell_type == "code" and "injected-parameters" not in _tags(cell) for cell in nb_man.nb.cells]
+        code = [index for index, cell in enumerate(nb_man.nb.cells) if cell.cell_type == "code"]
 
         def cell_started(cell: NotebookNode, cell_index: int) -> None:
-            if own[cell_index]:
-                progress.cell(sum(own[: cell_index + 1]), sum(own))
+            if cell_index in code:
+                progress.cell(code.index(cell_index) + 1, len(code))
 
         with _socket_directory() as private:
             client = PapermillNotebookClient(
@@ -87,12 +87,8 @@ def _socket_directory() -> Iterator[str]:
     yield ""
 
 
-def _tags(cell: NotebookNode) -> list[str]:
-    return cell.metadata.get("tags", [])
-
-
 papermill_engines.register("lae", _Engine)
-# Unknown parameters were refused already; papermill's messages about paths do not help the reader.
+# Papermill's messages about paths do not help the reader.
 logging.getLogger("papermill").setLevel(logging.ERROR)
 
 
@@ -131,13 +127,12 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
         "versions": provenance.versions(provenance.PAGE_PACKAGES),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    overrides = {name: value for name, value in values.items() if value != notebook.parameters[name].default}
     with contextlib.closing(progress), scratch_directory(output.parent, f".{output.stem}-") as scratch:
         begun = time.perf_counter()
-        executed = _run_kernel(notebook, overrides, scratch, progress)
+        executed = _run_kernel(notebook, values, scratch, progress)
         record |= {"seconds": round(time.perf_counter() - begun, 2), "device": provenance.device_name(gpu)}
         record["verdicts"] = sorted(path.name for path in (scratch / "verdicts").iterdir())
-        nbformat.write(_tidied(executed, notebook, values, record), scratch / "notebook.ipynb")
+        nbformat.write(_tidied(executed, record), scratch / "notebook.ipynb")
         verdicts = verdicts_beside(output)
         shutil.rmtree(verdicts, ignore_errors=True)
         (scratch / "verdicts").replace(verdicts)
@@ -146,15 +141,14 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
     return Executed(output, verdicts, reads)
 
 
-def _run_kernel(notebook: Notebook, overrides: dict[str, Any], scratch: Path, progress: Progress) -> NotebookNode:
+def _run_kernel(notebook: Notebook, values: dict[str, Any], scratch: Path, progress: Progress) -> NotebookNode:
     """The notebook as its kernel leaves it; a failure is a `CellError`."""
     try:
         with (scratch / "kernel.log").open("w") as kernel_log:
             environment = _kernel_environment(notebook.root, scratch)
             return execute_notebook(
-                notebook.read(),
+                _with_values(notebook, values),
                 str(scratch / "notebook.ipynb"),
-                parameters=overrides,
                 engine_name="lae",
                 kernel_name="python3",
                 progress_bar=False,
@@ -193,27 +187,31 @@ def _kernel_environment(root: Path, scratch: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _tidied(executed: NotebookNode, notebook: Notebook, values: dict[str, Any], record: dict[str, Any]) -> NotebookNode:
-    """The notebook as a reader should get it: one parameters cell with the values that ran, no bars, no paths."""
-    cells = []
+def _with_values(notebook: Notebook, values: dict[str, Any]) -> NotebookNode:
+    """The notebook with `values` in its parameters cell. Papermill would add a second cell, and a reader see both."""
+    page = notebook.read()
+    for cell in page.cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            cell.source = "\n".join(notebook.parameters[name].line(value) for name, value in values.items())
+    return page
+
+
+def _tidied(executed: NotebookNode, record: dict[str, Any]) -> NotebookNode:
+    """The notebook as a reader should get it: no bars, no paths of this machine."""
     for cell in executed.cells:
-        if "injected-parameters" in _tags(cell):
-            continue
-        if "parameters" in _tags(cell):
-            lines = (notebook.parameters[name].line(value) for name, value in values.items())
-            cell.source = "\n".join(lines)
         cell.metadata.pop("papermill", None)
         if cell.cell_type == "code":
             cell.outputs = _without_bars(cell.outputs)
-        cells.append(cell)
-    executed.cells = cells
     executed.metadata.pop("papermill", None)
     executed.metadata["lae"] = record
     return executed
 
 
 def _without_bars(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Join the pieces of each stream; drop from stderr what was drawn over itself with a carriage return."""
+    """Join the pieces of each stream; drop from stderr what was drawn over itself with a carriage return.
+
+    nbclient's `coalesce_streams` joins streams as well, but leaves the last frame of each bar.
+    """
     joined: list[NotebookNode] = []
     for output in outputs:
         last = joined[-1] if joined else None
