@@ -15,6 +15,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -254,20 +255,31 @@ def _add_records(commands: argparse._SubParsersAction) -> None:
     add.set_defaults(run="lae_core.runs.incoming:main", extra="models")
 
 
-def _check_report(name: str) -> None:
-    """Refuse a `--json` file that cannot be written, or that is not a report of an earlier benchmark."""
+def _check_bench(args: argparse.Namespace) -> None:
+    """Refuse, before anything slow is imported, what a benchmark could only fail on at its end or on its way."""
     from lae_core.runs.files import UsageError, check_output_file
 
-    target = check_output_file("--json", name)
-    if not target.exists():
+    if args.kind == "training":
+        from lae_core.training.datasets import DATASETS
+
+        if args.data not in DATASETS:
+            raise UsageError(f"--data = {args.data!r} is invalid; expected digits, cifar10 or cifar100")
+    if args.kind == "load":
+        killed_runs = args.killed_runs or args.runs
+        if not args.kills < killed_runs <= args.runs:
+            raise UsageError(
+                f"--killed-runs = {killed_runs} is invalid; expected more than --kills = {args.kills}, "
+                f"at most --runs = {args.runs}"
+            )
+    if args.kind == "ridge" or args.json in (None, "-") or not check_output_file("--json", args.json).exists():
         return
     try:
-        ours = "provenance" in json.loads(target.read_text(encoding="utf-8"))
+        is_report = "provenance" in json.loads(Path(args.json).read_text(encoding="utf-8"))
     except (ValueError, TypeError):
-        ours = False
-    if not ours:
+        is_report = False
+    if not is_report:
         raise UsageError(
-            f"--json = {name!r} is invalid (it exists and is no report of `lae bench`); "
+            f"--json = {args.json!r} is invalid (it exists and is no report of `lae bench`); "
             "expected a new file, or such a report"
         )
 
@@ -282,8 +294,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _call(args: argparse.Namespace) -> int:
     """Import what the command needs, no earlier than now, and run it."""
-    if getattr(args, "json", None) not in (None, "-"):
-        _check_report(args.json)
+    if args.command == "bench":
+        _check_bench(args)
     module, _, function = args.run.partition(":")
     return getattr(importlib.import_module(module), function)(args)
 
