@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Execute every notebook on a machine with a GPU and bring back what came of it.
 #   ci/gpu.sh [PROFILE [DIRECTORY]] [--plan] [--minutes M]
-# PROFILE is gpu (default: the printed networks, an afternoon on one modern card), paper (the printed protocol), or smoke.
+# PROFILE is gpu (default: the printed networks, an afternoon on one modern card), paper (the printed protocol), smoke, or
+# cpu (drawn from committed records).
 # --plan lists what would run, what is recorded, GPU-hours, data sets and disk, and starts nothing; it needs no GPU.
 # --minutes M stops well before M minutes have passed: no further run starts, those under way keep a checkpoint, and the
 # exit code is 3. Started again, the job resumes: a run that was recorded is not run again.
@@ -9,17 +10,24 @@
 # file a finished run, for `lae records add`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+refuse() { echo "ci/gpu.sh: $1" >&2 && exit 2; }
 words=() plan="" minutes=""
 while [ $# -gt 0 ]; do
   case $1 in
   --plan) plan=yes ;;
-  --minutes) minutes=${2:?--minutes needs a number} && shift ;;
-  -*) echo "ci/gpu.sh: $1 is invalid; expected --plan or --minutes M" >&2 && exit 2 ;;
+  --minutes)
+    [ $# -gt 1 ] || refuse "--minutes needs a number"
+    minutes=$2 && shift
+    [[ $minutes =~ ^[1-9][0-9]*$ ]] || refuse "--minutes = '$minutes' is invalid; expected a whole number of at least 1"
+    ;;
+  -*) refuse "$1 is invalid; expected --plan or --minutes M" ;;
   *) words+=("$1") ;;
   esac
   shift
 done
+[ ${#words[@]} -le 2 ] || refuse "'${words[2]}' is invalid; expected at most PROFILE and DIRECTORY"
 profile=${words[0]:-gpu}
+[[ $profile =~ ^(gpu|paper|smoke|cpu)$ ]] || refuse "PROFILE = '$profile' is invalid; expected gpu, paper, smoke or cpu"
 output=${words[1]:-_build/gpu}
 export LAE_RUNS=${LAE_RUNS:-runs}
 export LAE_WHERE=${LAE_WHERE-local(per_gpu=2)}

@@ -146,9 +146,8 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     _count(tr, "--subset", None, "pictures that each of its runs trains on (default all)", least=64)
     _count(tr, "--full-epochs", 2, "of a pair on all pictures; 0 for none", least=0)
 
-    sw = add("sweep", "speed-up of two workers over one, and the overhead of a run", "scale", rounds=2)
+    sw = add("sweep", "speed-up of two workers over one", "scale", rounds=2)
     _count(sw, "--runs", 16, "training runs for the speed-up")
-    _count(sw, "--trivial", 1000, "trivial runs for the overhead")
 
     ri = add("ridge", "ridge regression on the raw pixels of recorded runs, for the regime of verdicts", "book")
     ri.add_argument("records", nargs="*", metavar="FILE", help="files of records (default book/results/*.jsonl)")
@@ -176,7 +175,9 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         "or slurm(jobs=8, gpus=1, queue=Q, …) (default $LAE_WHERE, else local)",
     )
     sweep.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a field of all runs")
-    sweep.add_argument("--export", metavar="FILE", help="then write the plan's records to one text file")
+    sweep.add_argument(
+        "--export", metavar="FILE", help="a text file that the records are added to; runs in it are not made again"
+    )
     _add_minutes(sweep)
     sweep.add_argument("--dry-run", action="store_true", help="only list what would run")
     sweep.set_defaults(run="lae_core.runs.sweep_command:main", extra="scale")

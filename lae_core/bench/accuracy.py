@@ -65,14 +65,16 @@ class Errors(NamedTuple):
 
 
 def measure(form: str, z: Tensor, t: float, exact: list[Reference]) -> Errors:
-    """The errors of one form over the rows of z, (rows, n), at one temperature; `exact` has one reference a row."""
-    heat = torch.tensor(t, dtype=torch.float64 if z.dtype == torch.float64 else torch.float32, requires_grad=True)
+    """The errors of one form over the rows of z, (rows, n), at one temperature; `exact` has one reference per row."""
+    temperature = torch.tensor(
+        t, dtype=torch.float64 if z.dtype == torch.float64 else torch.float32, requires_grad=True
+    )
     eps = torch.finfo(z.dtype).eps
     worst = Errors(0.0, 0.0, 0.0)
     for row, wanted in zip(z, exact, strict=True):
         row = row.clone().requires_grad_()
-        value = FORMS[form](row[None], heat)[0]
-        d_z, d_t = torch.autograd.grad(value, (row, heat))
+        value = FORMS[form](row[None], temperature)[0]
+        d_z, d_t = torch.autograd.grad(value, (row, temperature))
         off = [
             abs(_number(value) - wanted.value) / float(row.detach().abs().max()),
             _weight_error(d_z, wanted),

@@ -1,21 +1,17 @@
 """`lae bench operator`: what pooling costs, in inference and forward + backward, as ratios to the plain mean.
 
-All contenders run in one process and take turns, so that a slow moment of the machine hits each alike; the best of many
-rounds counts. The order changes from round to round, as each finds in the cache what its predecessor left there. With one
-thread its CPU time counts, which other processes lengthen less than the time on the wall. Freed memory is kept, as in a long
-training loop. Each contender gets a gradient that differs from element to element, as it would in a network.
+All contenders take turns in one process, and the best of many rounds counts (`timing`). With one thread its CPU time counts,
+which other processes lengthen less than the time on the wall. Freed memory is kept, as in a long training loop. Each
+contender gets a gradient that differs from element to element, as it would in a network.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import functools
 import itertools
 import json
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
@@ -25,7 +21,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from lae_core.pooling import logavgexp
+from lae_core.bench.report import write_report
+from lae_core.bench.timing import best_of_pools, keep_freed_memory, seconds_of, turns
+from lae_core.pooling import logavgexp, swap_global_pool
 from lae_core.training.provenance import provenance
 
 SHAPES = ((64, 512, 8, 8), (64, 2048, 8, 8), (64, 128, 28, 28), (8, 64, 112, 112), (2, 16, 4, 4))
@@ -46,7 +44,8 @@ class _Timed(nn.Module):
         return self.pool(z, self.t)
 
 
-def _textbook(z: Tensor, t: Tensor | float) -> Tensor:
+def textbook(z: Tensor, t: Tensor | float) -> Tensor:
+    """t (logsumexp(z / t) - log n), as the paper writes it."""
     return t * (torch.logsumexp(z / t, (2, 3)) - math.log(z.shape[2] * z.shape[3]))
 
 
@@ -55,7 +54,7 @@ def contenders(t: float, trained: bool) -> dict[str, nn.Module]:
     pools: dict[str, nn.Module] = {
         "mean": _Timed(lambda z, _: z.mean((2, 3)), t, False),
         "lae": _Timed(lambda z, t: logavgexp(z, t, dim=(2, 3)), t, trained),
-        "logsumexp": _Timed(_textbook, t, trained),
+        "logsumexp": _Timed(textbook, t, trained),
     }
     try:
         from logavgexp_pytorch import logavgexp as peer
@@ -100,7 +99,7 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
 
 
 def measure(case: Case, rounds: int, compiled: bool) -> dict:
-    """Best seconds of every contender, inference and forward + backward, and the bytes that each keeps for backward."""
+    """The best seconds of every contender, and the bytes that each keeps for its backward pass."""
     torch.set_num_threads(case.threads)
     z = case.input()
     pools = contenders(case.t, case.temperature == "trained")
@@ -110,45 +109,13 @@ def measure(case: Case, rounds: int, compiled: bool) -> dict:
         for name in COMPILED:
             pools[f"{name}, compiled"] = cast(nn.Module, torch.compile(pools[name], fullgraph=True, dynamic=False))
     grad = torch.randn(case.shape[:2]).to(z.dtype)
-    forward, both = dict.fromkeys(pools, math.inf), dict.fromkeys(pools, math.inf)
-    seconds = functools.partial(_seconds, time.thread_time if case.threads == 1 else time.perf_counter)
-    if z.numel() < TINY:
-        rounds *= 10
-    for turn in range(rounds + 1):  # in the first round everything warms up, and compiles
-        start = turn % len(pools)
-        order = [*pools][start:] + [*pools][:start]
-        if turn % 2:
-            order.reverse()
-        for name in order:
-            # one graph is compiled for training; its forward half stands for forward
-            with torch.set_grad_enabled("compiled" in name):
-                forward[name] = min(forward[name], seconds(functools.partial(pools[name], z)))
-        for name in order:
-            leaves = [z, *pools[name].parameters()]
-            both[name] = min(both[name], seconds(functools.partial(_step, pools[name], leaves, grad)))
-    return {**asdict(case), "forward": forward, "both": both, "kept": kept}
-
-
-def _keep_freed_memory() -> None:
-    """Tell glibc to hold on to what is freed. Elsewhere the allocator is left as it is."""
-    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
-        libc.mallopt(-4, 0)  # M_MMAP_MAX: no tensor gets memory that goes back to the system with it
-        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
-
-
-def _step(pool: nn.Module, leaves: list[Tensor], grad: Tensor) -> None:
-    # not .backward(), which would also time how the gradient is stored in z.grad
-    torch.autograd.grad(pool(leaves[0]), leaves, grad)
-
-
-def _seconds(clock: Callable[[], float], call: Callable[[], object]) -> float:
-    start = clock()
-    call()
-    return clock() - start
+    clock = time.thread_time if case.threads == 1 else time.perf_counter
+    rounds = 10 * rounds if z.numel() < TINY else rounds
+    return {**asdict(case), **best_of_pools(pools, z, grad, rounds, clock), "kept": kept}
 
 
 def _bytes_kept(pool: nn.Module, z: Tensor) -> int:
-    """Bytes of what autograd keeps until the backward pass, beside the input itself."""
+    """The bytes that autograd keeps until the backward pass, beside the input itself."""
     storages: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -169,8 +136,6 @@ def resnet50_step(rounds: int, batch: int = 8) -> dict:
     """
     from torchvision.models import resnet50
 
-    from lae_core.pooling import swap_global_pool
-
     rounds = max(rounds, 2)  # or there are no quartiles
     images, labels = torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
     # one network whose pool is exchanged: two would lie elsewhere in memory
@@ -188,10 +153,10 @@ def resnet50_step(rounds: int, batch: int = 8) -> dict:
         optimiser.step()
 
     steps: dict[str, list[float]] = {name: [] for name in pools}
-    for turn in range(rounds + 1):
-        for name in list(pools)[:: (-1) ** turn]:
+    for order in turns([*pools], rounds):
+        for name in order:
             model.avgpool = pools[name]
-            steps[name].append(_seconds(time.perf_counter, step))
+            steps[name].append(seconds_of(step, time.perf_counter))
     whole = {name: statistics.median(times[1:]) for name, times in steps.items()}  # the first round warms up
     pool = {name: sum(statistics.median(times[half::2][1:]) for half in (0, 1)) for name, times in within.items()}
     ratios = [b / a for a, b in zip(steps["avg"][1:], steps[lae][1:], strict=True)]
@@ -239,24 +204,27 @@ def _row(result: dict) -> str:
 
 
 def main(args: argparse.Namespace) -> int:
-    _keep_freed_memory()
+    keep_freed_memory()
     where = provenance()
     print(f"{where['cpu']}, {torch.backends.cpu.get_cpu_capability()}, torch {torch.__version__}")
     print(
-        "ratios to mean, inference and forward + backward; how many times as fast as the fastest eager peer lae is, in both,"
+        "ratios to mean, inference and forward + backward; how many times as fast as the fastest eager peer lae is, in"
     )
-    print("and compiled, forward + backward")
+    print("inference and forward + backward, and compiled, forward + backward")
     names = "  ".join(f"{name[:11]:>11}" for name in ("lae", *PEERS))
     print(
         f"{'shape':14} {'layout':13} {'dtype':8} {'values':8} # {'t':4} {'is':7}  {names}  inference    both compiled",
         flush=True,
     )
-    report: dict = {"provenance": where, "rounds": args.rounds, "cases": []}
-    earlier = _earlier(args.json, where)
+    file = None if args.json == "-" else args.json
+    report = _earlier(file, where) | {"provenance": where, "rounds": args.rounds}
+    known = {_key(case): case for case in report["cases"]}
     for case in cases(args):
-        report["cases"].append(measure(case, args.rounds, not (args.eager or args.quick)))
-        print(_row(report["cases"][-1]), flush=True)
-        _write(earlier, report, args.json)
+        result = measure(case, args.rounds, not (args.eager or args.quick))
+        print(_row(result), flush=True)
+        known[_key(result)] = result
+        report["cases"] = [*known.values()]
+        write_report(report, file)  # a long run that is stopped loses nothing
     if args.resnet50:
         report["resnet50"] = resnet50_step(args.rounds)
         low, middle, high = report["resnet50"]["whole"]
@@ -264,28 +232,19 @@ def main(args: argparse.Namespace) -> int:
             f"ResNet-50 training step at 224 px, lae / avg: {report['resnet50']['ratio']:.4f} by the time in the pool; "
             f"whole steps {middle:.4f} (half of the rounds: {low:.4f} to {high:.4f})"
         )
-        _write(earlier, report, args.json)
-    if args.json == "-":
-        print(json.dumps(report, indent=1))
+    write_report(report, args.json)
     return 0
 
 
 def _earlier(file: str | None, where: dict) -> dict:
     """What FILE holds already from such a machine: a second call with other options adds to it."""
-    if not file or file == "-" or not Path(file).exists():
-        return {"cases": []}
-    report = json.loads(Path(file).read_text())
-    same = all(report["provenance"][key] == where[key] for key in ("cpu", "versions"))
-    return report if same else {"cases": []}
+    if file and Path(file).exists():
+        report: dict = json.loads(Path(file).read_text())
+        if all(report["provenance"][key] == where[key] for key in ("cpu", "versions")):
+            return report
+    return {"cases": []}
 
 
-def _write(earlier: dict, report: dict, file: str | None) -> None:
-    """What is measured so far: a long run that is stopped loses nothing."""
-    if file and file != "-":
-        # by what JSON makes of it: a shape is a tuple when measured, and a list when read
-        known = {
-            json.dumps([case[f.name] for f in fields(Case)]): case for case in [*earlier["cases"], *report["cases"]]
-        }
-        partial = Path(f"{file}.partial")
-        partial.write_text(json.dumps({**earlier, **report, "cases": list(known.values())}) + "\n")
-        partial.replace(file)
+def _key(result: dict) -> str:
+    # as JSON, because a shape is a tuple when measured, and a list when read
+    return json.dumps([result[f.name] for f in fields(Case)])

@@ -43,9 +43,9 @@ def reference(row: Sequence[float], t: float, digits: int = DIGITS) -> Reference
         raise ValueError(f"t={t!r}: the temperature must be above 0")
     with mp.workdps(digits):
         z = [mpf(float(v)) for v in row]
-        heat = mpf(float(t))
-        powers = [mp.exp(v / heat) for v in z]
+        temperature = mpf(float(t))
+        powers = [mp.exp(v / temperature) for v in z]
         total = mp.fsum(powers)
-        value = heat * mp.log(total / len(z))
+        value = temperature * mp.log(total / len(z))
         weights = tuple(p / total for p in powers)
         return Reference(value, weights, value - mp.fdot(weights, z))

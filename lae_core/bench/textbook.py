@@ -1,14 +1,13 @@
 """A textbook training program: the yardstick for our loop's speed and accuracy.
 
-Plain PyTorch as one finds it in tutorials, and none of `lae_core`: a residual network written out, pictures as PIL
-images through torchvision's transforms and a DataLoader, torch's own optimiser and scheduler. Same size, same recipe.
+Plain PyTorch as one finds it in tutorials: a residual network written out, pictures as PIL images through torchvision's
+transforms and a DataLoader, torch's own optimiser and scheduler. Of `lae_core` it takes the config, which names size and
+recipe, the pictures and the learning-rate schedule.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,6 +15,9 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
+
+from lae_core.training import data, optim
+from lae_core.training.config import RunConfig
 
 
 class BasicBlock(nn.Module):
@@ -64,16 +66,18 @@ class ResNet(nn.Module):
 
 
 class PILPictures(Dataset):
-    """Pictures as PIL images, as torchvision's data sets hand them out."""
+    """Pictures as PIL images, as torchvision's data sets give them."""
 
-    def __init__(self, images: np.ndarray, labels: np.ndarray, transform: Callable) -> None:
-        self.images, self.labels, self.transform = images.transpose(0, 2, 3, 1), labels, transform
+    def __init__(self, pictures: data.Pictures, index: Tensor, transform: Callable) -> None:
+        assert pictures.uniform is not None
+        self.images: np.ndarray = pictures.uniform[index].permute(0, 2, 3, 1).contiguous().numpy()
+        self.labels, self.transform = pictures.labels[index].tolist(), transform
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.transform(Image.fromarray(self.images[index])), int(self.labels[index])
+        return self.transform(Image.fromarray(self.images[index])), self.labels[index]
 
 
 def train_transform(
@@ -87,63 +91,43 @@ def train_transform(
     return transforms.Compose([*steps, transforms.ToTensor(), transforms.Normalize(mean, std)])
 
 
-@dataclass
 class Textbook:
-    """The recipe of a run of ours, in the textbook's way: of a network that `make` builds, by SGD."""
+    """The recipe of a config by SGD, for the textbook's own network or another one that `make` builds."""
 
-    train: tuple[np.ndarray, np.ndarray]
-    test: tuple[np.ndarray, np.ndarray]
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    augment: str
-    batch: int
-    epochs: int
-    lr: float
-    momentum: float
-    weight_decay: float
-    rate: Callable[[float], float]
-    make: Callable[[], nn.Module]
-    seed: int
-    precision: str = "fp32"
-    pad: int = 4
-    pad_mode: str = "zero"
-
-    def start(self) -> None:
-        torch.manual_seed(self.seed)
-        self.model = self.make()
-        transform = train_transform(self.augment, self.mean, self.std, self.pad, self.pad_mode)
-        data = PILPictures(*self.train, transform)
-        self.loader = DataLoader(data, self.batch, shuffle=True, drop_last=True)
+    def __init__(self, config: RunConfig, split: data.Split, make: Callable[[], nn.Module] | None = None) -> None:
+        torch.manual_seed(config.seed)
+        self.config, self.split, self.mean, self.std = config, split, split.spec.mean, split.spec.std
+        self.model = make() if make else ResNet((config.depth - 2) // 6, config.width)
+        transform = train_transform(config.augment, self.mean, self.std, config.pad, config.pad_mode)
+        self.train = PILPictures(split.train, split.train_index, transform)
+        self.loader = DataLoader(self.train, config.batch, shuffle=True, drop_last=True)
         self.optimiser = torch.optim.SGD(
-            self.model.parameters(), self.lr, self.momentum, weight_decay=self.weight_decay
+            self.model.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay
         )
-        steps = self.epochs * len(self.loader)
-        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimiser, lambda s: self.rate((s + 0.5) / steps))
+        rate, steps = optim.schedule(config), config.epochs * len(self.loader)
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimiser, lambda s: rate((s + 0.5) / steps))
 
-    def epoch(self) -> float:
-        """Seconds of CPU time for one epoch."""
-        began = time.process_time()
+    def epoch(self) -> None:
         self.model.train()
         for x, y in self.loader:
             self.optimiser.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bf16"):
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bf16"):
                 loss = nn.functional.cross_entropy(self.model(x), y)
             loss.backward()
             self.optimiser.step()
             self.scheduler.step()
-        return time.process_time() - began
 
     def accuracy(self) -> float:
         plain = transforms.Compose([transforms.ToTensor(), transforms.Normalize(self.mean, self.std)])
+        pictures = PILPictures(self.split.valid, self.split.valid_index, plain)
         self.model.eval()
         right = 0
         with torch.no_grad():
-            for x, y in DataLoader(PILPictures(*self.test, plain), 250):
+            for x, y in DataLoader(pictures, 250):
                 right += int((self.model(x).argmax(1) == y).sum())
-        return right / len(self.test[1])
+        return right / len(pictures)
 
     def run(self) -> float:
-        self.start()
-        for _ in range(self.epochs):
+        for _ in range(self.config.epochs):
             self.epoch()
         return self.accuracy()

@@ -11,19 +11,18 @@ import argparse
 import json
 import math
 import statistics
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 from torchvision import transforms
 
-from lae_core.bench.textbook import PILPictures, ResNet, Textbook, train_transform
-from lae_core.training import augment, data, loop, network, optim
+from lae_core.bench.report import write_report
+from lae_core.bench.textbook import PILPictures, Textbook, train_transform
+from lae_core.bench.timing import best_of
+from lae_core.training import augment, data, loop, network
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
 from lae_core.training.provenance import provenance
@@ -32,36 +31,24 @@ from lae_core.training.recipes import RECIPES, recipe
 WRN8 = RunConfig(depth=8, width=1, pool="avg", batch=128, lr=0.2, weight_decay=5e-4, decay_norm=True, device="cpu")
 
 
-def best_of(contenders: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """The least CPU seconds of each contender over rounds in which they take turns; the first round only warms up."""
-    best = dict.fromkeys(contenders, math.inf)
-    for turn in range(rounds + 1):
-        for name, work in contenders.items():
-            began = time.process_time()
-            work()
-            if turn:
-                best[name] = min(best[name], time.process_time() - began)
-    return best
-
-
 def bench_augmentation(pictures: data.Pictures, rounds: int, batch: int = 256) -> list[dict[str, Any]]:
-    """Microseconds a picture, from uint8 to a normalised batch, for the two training views."""
-    spec_mean, spec_std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
+    """Microseconds per picture, from uint8 to a normalised batch, for the two training views."""
+    mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
     index = torch.arange(batch)
     generator = torch.Generator().manual_seed(0)
     pil = [Image.fromarray(pictures.one(i).permute(1, 2, 0).numpy()) for i in range(batch)]
-    tail = [transforms.ToTensor(), transforms.Normalize(spec_mean, spec_std)]
+    tail = [transforms.ToTensor(), transforms.Normalize(mean, std)]
     resize_crop = transforms.Compose(
         [transforms.RandomResizedCrop(32, (0.35, 1)), transforms.RandomHorizontalFlip(), *tail]
     )
-    theirs = {"autoaugment": train_transform("autoaugment", spec_mean, spec_std), "resize-crop": resize_crop}
+    theirs = {"autoaugment": train_transform("autoaugment", mean, std), "resize-crop": resize_crop}
     rows = []
     for kind, transform in theirs.items():
         draws, view = augment.trainer(kind, pictures, 32)
 
         def ours(draws: int = draws, view: Callable = view) -> Tensor:
             uniforms = torch.rand(batch, draws, generator=generator, dtype=torch.float64)
-            return augment.normalise(view(index, uniforms), spec_mean, spec_std)
+            return augment.normalise(view(index, uniforms), mean, std)
 
         def plain(transform: Callable = transform) -> Tensor:
             return torch.stack([transform(image) for image in pil])
@@ -92,33 +79,6 @@ def network_alone(session: loop.Session) -> Callable[[], None]:
     return steps
 
 
-def _arrays(pictures: data.Pictures, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    assert pictures.uniform is not None
-    return pictures.uniform[index].numpy(), pictures.labels[index].numpy()
-
-
-def textbook_for(config: RunConfig, split: data.Split, make: Callable[[], nn.Module] | None = None) -> Textbook:
-    """The textbook's program for a config: with its own residual network, or the one that `make` builds."""
-    return Textbook(
-        train=_arrays(split.train, split.train_index),
-        test=_arrays(split.valid, split.valid_index),
-        mean=split.spec.mean,
-        std=split.spec.std,
-        augment=config.augment,
-        batch=config.batch,
-        epochs=config.epochs,
-        lr=config.lr,
-        momentum=config.momentum,
-        weight_decay=config.weight_decay,
-        rate=optim.schedule(config),
-        make=make or (lambda: ResNet((config.depth - 2) // 6, config.width)),
-        seed=config.seed,
-        precision=config.precision,
-        pad=config.pad,
-        pad_mode=config.pad_mode,
-    )
-
-
 def _timm(book: Textbook) -> Callable[[], None]:
     """The textbook's network and pictures under timm's loader, AutoAugment and optimiser factory."""
     try:
@@ -126,21 +86,22 @@ def _timm(book: Textbook) -> Callable[[], None]:
         from timm.optim import create_optimizer_v2
     except ImportError as error:
         raise SystemExit(f"lae bench training needs timm: pip install 'logavgexp[peers]' ({error})") from error
-    dataset: Any = PILPictures(*book.train, lambda image: image)  # the loader sets its own transform
+    config, split = book.config, book.split
+    dataset: Any = PILPictures(split.train, split.train_index, lambda image: image)  # the loader sets its own transform
     loader = create_loader(
-        dataset, (3, 32, 32), book.batch, is_training=True, use_prefetcher=False, num_workers=0,
+        dataset, (3, 32, 32), config.batch, is_training=True, use_prefetcher=False, num_workers=0,
         auto_augment="original", mean=book.mean, std=book.std, persistent_workers=False, scale=(0.35, 1),
     )  # fmt: skip
-    model = book.make()
+    model = network.build(config)
     optimiser = create_optimizer_v2(
-        model, "momentum", lr=book.lr, momentum=book.momentum, weight_decay=book.weight_decay
+        model, "momentum", lr=config.lr, momentum=config.momentum, weight_decay=config.weight_decay
     )
 
     def epoch() -> None:
         model.train()
         for x, y in loader:
             optimiser.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16, enabled=book.precision == "bf16"):
+            with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bf16"):
                 loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()
             optimiser.step()
@@ -156,15 +117,20 @@ def gemm_peak(precision: str, rounds: int, side: int = 1024) -> float:
     return 4 * 2 * side**3 / seconds
 
 
+def in_whole_batches(config: RunConfig, pictures: int) -> RunConfig:
+    """The config on at most so many pictures: in its own batches, or in one as large as there are pictures for."""
+    passed = config.micro_batch or config.batch
+    batch = min(config.batch, pictures // passed * passed or pictures)
+    micro_batch = config.micro_batch if batch > passed else None
+    return config.replace(subset=pictures // batch * batch, batch=batch, micro_batch=micro_batch)
+
+
 def bench_recipe(name: str, data_name: str, pictures: int, rounds: int, augmentation: str) -> dict[str, Any]:
     """Pictures per CPU-second of a recipe's loop at its full picture size, against its network in other programs."""
     config = recipe(name, data=data_name, early_size=None, augment=augmentation, eval_subset=100, epochs=1)
-    batch = min(config.batch, pictures)
-    smaller = {"batch": batch, "micro_batch": None if batch <= (config.micro_batch or 0) else config.micro_batch}
-    config = config.replace(subset=pictures // batch * batch, **smaller)
+    config = in_whole_batches(config, pictures)
     session = loop.Session(config)
-    book = textbook_for(config, session.split, lambda: network.build(config))
-    book.start()
+    book = Textbook(config, session.split, lambda: network.build(config))
     contenders = {
         "ours": lambda: session.epoch(0),
         "plain PyTorch": book.epoch,
@@ -198,8 +164,7 @@ def bench_accuracy(name: str, seeds: int, epochs: int, subset: int | None, augme
         config = config.replace(seed=seed)
         record = loop.run(config)
         found["ours"].append(record["final"]["accuracy"])
-        book = textbook_for(config, loop.Session(config).split)
-        found["textbook"].append(book.run())
+        found["textbook"].append(Textbook(config, loop.Session(config).split).run())
         print(f"  seed {seed}: ours {found['ours'][-1]:.4f}, textbook {found['textbook'][-1]:.4f}", flush=True)
     result = {"config": config.replace(seed=0).to_dict(), "seeds": seeds, "accuracy": found}
     if seeds > 1:
@@ -241,6 +206,11 @@ def main(args: argparse.Namespace) -> int:
     if pictures.uniform is None or pictures.uniform.shape[-1] != 32:
         print(f"lae bench training: --data = {args.data!r} is invalid; expected cifar10, cifar100 or digits (32 px)")
         return 2
+    if args.pictures > len(pictures):
+        print(
+            f"lae bench training: --pictures = {args.pictures} is invalid; expected at most {len(pictures)} for {args.data}"
+        )
+        return 2
     result: dict[str, Any] = {"data": DATASETS[args.data].title}
     if not args.accuracy_only:
         result["augmentation"] = bench_augmentation(pictures, args.rounds)
@@ -257,6 +227,5 @@ def main(args: argparse.Namespace) -> int:
             result["accuracy"]["all pictures"] = bench_accuracy(args.data, 1, args.full_epochs, None, "flip-crop")
     result["provenance"] = provenance("cpu")
     _show(result)
-    if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+    write_report(result, args.json)
     return 0

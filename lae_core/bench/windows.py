@@ -6,18 +6,15 @@ Contenders take turns as in `lae bench operator`, on one thread, by its CPU time
 from __future__ import annotations
 
 import argparse
-import functools
 import math
-import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lae_core.bench.operator import _keep_freed_memory, _seconds, _step
 from lae_core.bench.report import write_report
+from lae_core.bench.timing import best_of_pools, keep_freed_memory
 from lae_core.pooling import LogAvgExpPool2d
 from lae_core.training.provenance import provenance
 
@@ -54,27 +51,18 @@ def contenders(kernel: int, stride: int, padding: int) -> dict[str, nn.Module]:
 
 
 def measure(window: tuple[int, int, int], shape: tuple[int, ...], rounds: int) -> dict[str, Any]:
-    """Best seconds of every contender, inference and forward + backward."""
+    """The best seconds of every contender."""
     torch.set_num_threads(1)
     pools = contenders(*window)
     z = torch.randn(shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
     grad = torch.randn_like(pools["avg_pool2d"](z))
-    best: dict[str, dict[str, float]] = {kind: dict.fromkeys(pools, math.inf) for kind in ("forward", "both")}
-
-    def time_one(kind: str, name: str, call: Callable[[], object]) -> None:
-        best[kind][name] = min(best[kind][name], _seconds(time.thread_time, call))
-
-    for turn in range(rounds + 1):  # in the first round everything warms up
-        for name in [*pools][:: -1 if turn % 2 else 1]:
-            with torch.no_grad():
-                time_one("forward", name, functools.partial(pools[name], z))
-            time_one("both", name, functools.partial(_step, pools[name], [z], grad))
     kernel, stride, padding = window
-    return {"shape": shape, "kernel": kernel, "stride": stride, "padding": padding, **best}
+    case = {"shape": shape, "kernel": kernel, "stride": stride, "padding": padding}
+    return {**case, **best_of_pools(pools, z, grad, rounds)}
 
 
 def main(args: argparse.Namespace) -> int:
-    _keep_freed_memory()
+    keep_freed_memory()
     cases = [measure(window, SHAPE, args.rounds) for window in WINDOWS]
     for case in cases:
         for kind, shown in (("forward", "inference"), ("both", "forward + backward")):

@@ -63,7 +63,7 @@ def regime_line(
     runs: Mapping[Any, Sequence[Record]],
     baseline: Sequence[Record],
     *,
-    seeds: int,
+    seeds: int | Mapping[Any, int],
     command: str,
 ) -> Markdown:
     """How an experiment was run, in one paragraph: network, pictures, accuracy of the baseline arm, n and CPU-hours.

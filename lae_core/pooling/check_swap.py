@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from lae_core.pooling.locate import PoolSite
 from lae_core.pooling.modules import AvgPool, GlobalPool, MaxPool
+from lae_core.pooling.pool_site import PoolSite, install, remove_hooked
 
 _BATCH = 3
 _MODES = ("eval", "train")
@@ -35,19 +35,10 @@ class _Trial(GlobalPool):
         return spoilt
 
 
-def check_swap(
-    model: nn.Module,
-    site: PoolSite,
-    sizes: Iterable[tuple[int, int, int]],
-    prepare: Callable[[nn.Module], None],
-    install: Callable[[nn.Module, PoolSite, GlobalPool], None],
-) -> None:
-    """Raise a ValueError unless the swap at `site` would do what it should; `sizes` are images to try it with.
-
-    Copies are made ready with `prepare`, which undoes an earlier swap; `install` puts a pool at a site.
-    """
+def check_swap(model: nn.Module, site: PoolSite, sizes: Iterable[tuple[int, int, int]]) -> None:
+    """Raise a ValueError unless the swap at `site` would do what it should; `sizes` are images to try it with."""
     kind = type(model).__name__
-    copied, before = _run_as_it_is(model, sizes, prepare)
+    copied, before = _run_as_it_is(model, sizes)
     trial = _Trial(_present_pool(copied.model, site), site)
     install(copied.model, site, trial)
     place = f"with its own pool ({site.pools}) put in place of the {site.shown}"
@@ -61,7 +52,7 @@ def check_swap(
         except Exception as error:
             raise ValueError(f"{kind} fails in {mode} mode {place}: {_short(error)}") from error
         difference = _difference(outputs, after)
-        if difference and not _repeats_itself(_Copy(model, copied.size, prepare), mode):
+        if difference and not _repeats_itself(_Copy(model, copied.size), mode):
             raise ValueError(f"{kind} gives another output each time in {mode} mode: not checked; {_WITHOUT}")
         if difference:
             raise ValueError(f"{kind} computes something else in {mode} mode {place}: {difference}")
@@ -73,10 +64,10 @@ def check_swap(
 class _Copy:
     """A copy of a model that runs on one random batch; each run starts from the same state and random numbers."""
 
-    def __init__(self, model: nn.Module, size: tuple[int, int, int], prepare: Callable[[nn.Module], None]) -> None:
+    def __init__(self, model: nn.Module, size: tuple[int, int, int]) -> None:
         try:
             self.model = copy.deepcopy(model)
-            prepare(self.model)
+            remove_hooked(self.model)
         except Exception as error:
             reason = f"cannot be copied to try the swap ({_short(error)}); {_WITHOUT}"
             raise ValueError(f"{type(model).__name__} {reason}") from error
@@ -104,13 +95,11 @@ class _Copy:
             return tree_leaves(self.model(self._images.clone()))
 
 
-def _run_as_it_is(
-    model: nn.Module, sizes: Iterable[tuple[int, int, int]], prepare: Callable[[nn.Module], None]
-) -> tuple[_Copy, dict[str, list[Any]]]:
+def _run_as_it_is(model: nn.Module, sizes: Iterable[tuple[int, int, int]]) -> tuple[_Copy, dict[str, list[Any]]]:
     """A copy, and what it gives in each mode, with images of the first size that it takes in both modes."""
     failure = ""
     for size in sizes:
-        copied = _Copy(model, size, prepare)
+        copied = _Copy(model, size)
         try:
             return copied, {mode: copied.run(mode) for mode in _MODES}
         except Exception as error:

@@ -42,7 +42,7 @@ def logavgexp(
         z: float64, float32, bfloat16 or float16, of any shape and layout. Half types are computed in float32.
         t: temperature, a positive number or a tensor that broadcasts against the result (a scalar, one per channel, one per
             sample). Gradients flow to a tensor. Its values are not checked, as that would make a GPU wait and would break
-            compilation: where t ≤ 0 or nan the result is nan.
+            compilation: where t ≤ 0 or nan the result is nan, and where it is infinite the mean.
         dim: the dimension or dimensions to pool over; None pools over all.
         mask: boolean, broadcastable to the shape of z. Elements where it is False count neither in the sum nor in n.
         weights: how much each element counts, broadcastable to the shape of z: the mean becomes a weighted mean. Only their
@@ -77,7 +77,9 @@ def logavgexp(
     if weights is not None:
         mask = _check_weights(weights, mask, z, t.dtype, dims)
     if not z.numel() and any(z.shape[d] == 0 for d in dims):
-        return z.sum(dims, keepdim=keepdim) - math.inf
+        # not a constant, so that z and t have a gradient, of zeros
+        everywhere = torch.ones((), dtype=torch.bool, device=z.device)
+        return (z.sum(dims, keepdim=keepdim) + t).to(z.dtype).masked_fill(everywhere, -math.inf)
     kernel = _kernel(z, t) if mask is None else None
     if kernel is None:
         value = plain.logavgexp(z, _keepdim(t, dims, z.dim(), keepdim), mask, dims)
@@ -131,7 +133,7 @@ class _Fused(torch.autograd.Function):
 
 def _plain_backward(grad: Tensor, z: Tensor, t: Tensor, dims: tuple[int, ...], keepdim: bool) -> tuple[Tensor, Tensor]:
     grad, t_rows = (_keepdim(x, dims, z.dim(), keepdim) for x in (grad, t))
-    weights, neg_grad_t = plain.differentiable_derivatives(z, t_rows, None, dims)
+    weights, neg_grad_t = plain.derivatives(z, t_rows, plain.rows_of(None, dims))
     grad_t = plain.gradient_to_t(grad, neg_grad_t, t_rows.shape)
     return (grad * weights).to(z.dtype), grad_t.reshape(t.shape)
 
@@ -185,13 +187,7 @@ _forward_op.register_autograd(_backward, setup_context=_save)
 
 
 def _check_dim(z: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
-    if not isinstance(z, Tensor):
-        raise TypeError(f"z is {type(z).__name__}; expected a torch.Tensor")
-    if z.dtype not in _DTYPES:
-        raise TypeError(f"z has dtype {z.dtype}; logavgexp takes float64, float32, bfloat16 or float16")
-    refuse_nested(z)
-    if z.layout != torch.strided:
-        raise TypeError(f"z has layout {z.layout}; expected a dense tensor, such as z.to_dense()")
+    check_input(z)
     rank = max(z.dim(), 1)  # as elsewhere in torch, a tensor without dimensions has a dimension 0
     if dim is None:
         return tuple(range(rank))
@@ -200,12 +196,18 @@ def _check_dim(z: Tensor, dim: int | Sequence[int] | None) -> tuple[int, ...]:
     return find((dim,) if isinstance(dim, int) else _indices(dim), rank)
 
 
-def refuse_nested(z: Tensor) -> None:
-    """Their sizes are symbols, which would give wrong counts rather than an error."""
-    if z.is_nested:
+def check_input(z: Tensor) -> None:
+    """Refuse what no pool takes."""
+    if not isinstance(z, Tensor):
+        raise TypeError(f"z is {type(z).__name__}; expected a torch.Tensor")
+    if z.dtype not in _DTYPES:
+        raise TypeError(f"z has dtype {z.dtype}; expected float64, float32, bfloat16 or float16")
+    if z.is_nested:  # its sizes are symbols, which would give wrong counts rather than an error
         raise TypeError(
             "z is a nested tensor; expected a padded one with a mask, or segment_logavgexp(z.values(), ptr=z.offsets())"
         )
+    if z.layout != torch.strided:
+        raise TypeError(f"z has layout {z.layout}; expected a dense tensor, such as z.to_dense()")
 
 
 def _dims(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
@@ -227,8 +229,9 @@ _cached_dims = functools.lru_cache(_dims)  # of a small input, this would be a l
 
 def _indices(dim: object) -> tuple[int, ...]:
     """The integers that `dim` is or holds, of whichever type: NumPy's among them."""
+    several = hasattr(dim, "__len__") and getattr(dim, "ndim", 1) > 0  # an array without dimensions is a number
     try:
-        return tuple(operator.index(d) for d in dim) if hasattr(dim, "__len__") else (operator.index(dim),)  # type: ignore
+        return tuple(operator.index(d) for d in dim) if several else (operator.index(dim),)  # type: ignore
     except TypeError:
         raise TypeError(f"dim is {dim!r}: it must be an integer, several integers, or None for all") from None
 
@@ -238,11 +241,13 @@ def _check_t(t: float | Tensor, shape: Sequence[int], z: Tensor) -> Tensor:
     dtype = torch.float64 if z.dtype == torch.float64 else torch.float32
     least, most = _RANGE[dtype]
     if not isinstance(t, Tensor):
-        if t is None or isinstance(t, str):
-            raise TypeError(f"t is {t!r}: the temperature must be a positive number or a tensor")
-        if not 0 < t < math.inf:
+        try:
+            positive = bool(0 < t < math.inf)
+        except (TypeError, ValueError):  # not ordered, or several numbers
+            raise TypeError(f"t is {t!r}: the temperature must be a positive number or a tensor") from None
+        if not positive:
             raise ValueError(f"t is {t!r}: the temperature must be a positive, finite number")
-        return torch.full((), min(max(float(t), least), most), dtype=dtype, device=z.device)
+        return torch.full((), float(min(max(t, least), most)), dtype=dtype, device=z.device)
     if not t.dtype.is_floating_point:
         raise TypeError(f"t has dtype {t.dtype}: the temperature must be a floating-point tensor or a number")
     if t.dim() == 0:
@@ -256,6 +261,7 @@ def _check_t(t: float | Tensor, shape: Sequence[int], z: Tensor) -> Tensor:
             raise ValueError(
                 f"t has shape {tuple(t.shape)}, which does not broadcast against the result's {tuple(shape)}"
             )
+        check_device("t", t, z)
     if t.dtype == torch.float64 and dtype == torch.float32:  # where it might become 0 or inf
         t = torch.where(t > 0, t.clamp(least, most), math.nan)
     return t if t.dtype == dtype else t.to(dtype)
@@ -276,7 +282,13 @@ def _aligned(name: str, x: Tensor, z: Tensor) -> Tensor:
         fits = False
     if not fits:
         raise ValueError(f"{name} has shape {tuple(x.shape)}, which does not broadcast to z's {tuple(z.shape)}")
+    check_device(name, x, z)
     return x.reshape((1,) * (z.dim() - x.dim()) + x.shape)
+
+
+def check_device(name: str, x: Tensor, z: Tensor) -> None:
+    if x.device != z.device:
+        raise ValueError(f"{name} is on {x.device}, z on {z.device}; expected one device")
 
 
 def _check_weights(

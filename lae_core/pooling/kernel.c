@@ -225,9 +225,9 @@ INLINE REAL F(distance)(REAL x, REAL c, REAL most) {
     return d > most ? most : d;
 }
 
-INLINE REAL F(per)(REAL t) { /* 1 / (t ln 2), at most the largest number */
+INLINE REAL F(per)(REAL t) { /* 1 / (t ln 2), of a finite t, and at most the largest number */
     const REAL largest = (REAL)(sizeof(REAL) == 4 ? 3.4028234e38 : 1.7976931348623157e308);
-    REAL per = (REAL)(1 / LN2) / t;
+    const REAL per = (REAL)(1 / LN2) / (t > largest ? largest : t);
     return per < largest ? per : largest;
 }
 

@@ -6,8 +6,8 @@ import contextlib
 import copy
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from lae_core.pooling.modules import GlobalPool
+from lae_core.pooling.pool_site import PoolSite, remove_hooked
 
 _SIZES = (64, 128, 224, 256, 299)
 _SMALL_SIZES = (32, 28, 96)  # of data sets that people write networks of fixed size for: CIFAR, MNIST, STL
@@ -28,39 +29,11 @@ _RESHAPES = (
 )
 
 
-@dataclass(frozen=True)
-class PoolSite:
-    """Where a global pool is: a module of its own, or a function called on what the module `producer` gave."""
-
-    module: str | None
-    producer: str | None
-    pools: str  # what it computes: avg, max, or ours for one of our pools
-    rectify: bool  # whether a ReLU stands between the producer and the pool
-    channels: int
-    channels_last: bool  # (batch, height, width, channels), or (batch, tokens, channels)
-    flatten: bool
-    prefix: int = 0  # how many tokens, such as a class token, stand before those that are pooled
-    window: bool = (
-        False  # whether the function has a window of fixed size, as avg_pool2d, which as many positions must fill
-    )
-
-    @property
-    def input_fmt(self) -> str:
-        """Where the channels are, as a pool is told it."""
-        return "NHWC" if self.channels_last else "NCHW"
-
-    @property
-    def shown(self) -> str:
-        return f"module {self.module!r}" if self.module is not None else f"function after {self.producer!r}"
-
-
-def locate_global_pool(
-    model: nn.Module, prepare: Callable[[nn.Module], None]
-) -> Iterator[tuple[PoolSite, tuple[int, int, int]]]:
+def locate_global_pool(model: nn.Module) -> Iterator[tuple[PoolSite, tuple[int, int, int]]]:
     """The site of the last pool over all positions after which nothing spatial happens, or a ValueError that says why not.
 
-    Comes with the size of an image that it was found with; further items are the same site with further sizes. `prepare`
-    is applied to the copy that is run; the model itself stays untouched.
+    Comes with the size of an image that it was found with; further items are the same site with further sizes. A copy is
+    run, without an earlier swap; the model itself stays untouched.
     """
     failure: Exception | None = None
     first: PoolSite | None = None
@@ -70,7 +43,7 @@ def locate_global_pool(
             # a copy without data: what a forward pass leaves behind in the model (cached biases, say) stays out of it
             with FakeTensorMode(allow_non_fake_inputs=True) as fake, FakeCopyMode(fake):
                 twin = copy.deepcopy(model).eval()
-                prepare(twin)
+                remove_hooked(twin)
             watch = _Watch(twin)
             with fake, _quiet():
                 watch.run(torch.Size((2, *size)))
@@ -115,6 +88,31 @@ def _input_sizes(model: nn.Module) -> list[tuple[int, int, int]]:
     return named + [(channels, size, size) for size in sizes if (channels, size, size) not in named]
 
 
+@dataclass
+class _Value:
+    """What is known of a tensor, which is kept alive: its id names it."""
+
+    tensor: Tensor
+    producer: str | None = None  # the module that gave it
+    prefix: int = 0  # how many tokens in front were cut off since
+    touched: list[str] = field(default_factory=list)  # functions that changed it since
+    used: list[str] = field(default_factory=list)  # functions that read it since
+    pooled: list[str] = field(default_factory=list)  # what pools all its positions
+
+
+@dataclass
+class _Found:
+    """The last pool so far."""
+
+    of: _Value  # what it pools
+    function: str
+    pools: str
+    holders: list[int]  # ids of modules that may be the pool, from the outermost on
+    channels: int
+    last: bool  # whether the channels are
+    flatten: dict[int, bool] = field(default_factory=dict)  # id of a holder -> whether it gives (batch, channels)
+
+
 class _Watch(TorchFunctionMode):
     """Runs the model once without data, and notes who pools what."""
 
@@ -125,14 +123,12 @@ class _Watch(TorchFunctionMode):
         self.stack: list[nn.Module] = []
         self.entered: Counter[int] = Counter()  # id of a module -> how often it was called
         self.called: dict[int, list[str]] = {}  # id of a module -> functions called in it that make new values
-        self.produced: dict[int, str] = {}  # id of a tensor -> the module that gave it
-        self.prefix: dict[int, int] = {}  # id of a tensor -> how many tokens in front were cut off
-        self.touched: dict[int, list[str]] = {}  # id of a tensor -> functions that changed it since
-        self.used: dict[int, list[str]] = {}  # id of a tensor -> functions that read it since
-        self.pooled: dict[int, list[str]] = {}  # id of a tensor -> functions that pool all its positions
-        self.alive: list[Any] = []  # ids are only good while their tensors live
+        self.values: dict[int, _Value] = {}  # by the id of the tensor
         self.outputs: set[int] = set()
-        self.found: dict[str, Any] | None = None
+        self.found: _Found | None = None
+
+    def _value(self, x: Tensor) -> _Value:
+        return self.values.setdefault(id(x), _Value(x))
 
     def run(self, shape: torch.Size) -> None:
         parameter = next(self.model.parameters(), torch.empty(0))
@@ -160,12 +156,10 @@ class _Watch(TorchFunctionMode):
             self._note_pool(inputs[0], output, "ours", "")
         self.stack.pop()
         if isinstance(output, Tensor):
-            self.produced[id(output)] = self.names.get(id(module), "")
-            self.touched[id(output)] = []
-            self.used[id(output)] = []
-            self.alive.append(output)
-            if self.found and id(module) in self.found["holders"]:
-                self.found["flatten"][id(module)] = output.dim() == 2
+            value = self._value(output)
+            value.producer, value.touched, value.used = self.names.get(id(module), ""), [], []
+            if self.found and id(module) in self.found.holders:
+                self.found.flatten[id(module)] = output.dim() == 2
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -179,20 +173,16 @@ class _Watch(TorchFunctionMode):
                 self.called[id(module)].append(name)
         for leaf in tree_leaves((args, kwargs)):
             if isinstance(leaf, Tensor):
-                self.used.setdefault(id(leaf), []).append(name)
-                self.alive.append(leaf)
+                self._value(leaf).used.append(name)
         if before is not None and isinstance(result, Tensor) and not any(isinstance(m, GlobalPool) for m in self.stack):
             if before.dim() in (3, 4) and result.numel() * 4 <= before.numel() and _is_pool(name):
                 self._note_pool(before, result, "max" if "max" in name else "avg", name)
-            elif id(before) in self.produced and self.stack and self.names.get(id(self.stack[-1])) is not None:
+            elif self.stack and id(self.stack[-1]) in self.names and self._value(before).producer is not None:
                 cut = _cut_off(args) if name == "__getitem__" else None
-                if cut is not None:
-                    self.prefix[id(result)] = cut
                 if name in _RECTIFIERS or name == "dropout" or cut is not None:
-                    self.used.setdefault(id(result), [])
-                    self.produced[id(result)] = self.produced[id(before)]
-                    self.touched[id(result)] = [*self.touched[id(before)], name]
-                    self.alive.append(result)
+                    value, source = self._value(result), self._value(before)
+                    value.producer, value.touched = source.producer, [*source.touched, name]
+                    value.prefix = value.prefix if cut is None else cut
         return result
 
     def _note_pool(self, z: Tensor, pooled: Tensor, pools: str, function: str) -> None:
@@ -202,22 +192,13 @@ class _Watch(TorchFunctionMode):
             ((z.shape[2],),) if tokens else ((z.shape[1],), (z.shape[3],))
         ):
             return
-        self.pooled.setdefault(id(z), []).append(pools)
-        self.alive.append(z)
+        value = self._value(z)
+        value.pooled.append(pools)
         within = self.stack[-1:] if pools == "ours" else self.stack
-        self.found = {
-            "z": id(z),
-            "function": function,
-            "pools": pools,
-            "holders": [id(m) for m in within if self.names.get(id(m)) and _may_be_pool(m)],
-            "flatten": {},
-            "producer": self.produced.get(id(z)),
-            "touched": self.touched.get(id(z), []),
-            "channels": shape[0],
-            "last": tokens or shape != (z.shape[1],),
-            "tokens": tokens,
-            "prefix": self.prefix.get(id(z), 0),
-        }
+        holders = [id(m) for m in within if self.names.get(id(m)) and _may_be_pool(m)]
+        last = tokens or shape != (z.shape[1],)
+        # as it is now: a module that gives it once more changes `value`
+        self.found = _Found(replace(value), function, pools, holders, shape[0], last)
 
     def site(self) -> PoolSite:
         kind = type(self.model).__name__
@@ -227,13 +208,13 @@ class _Watch(TorchFunctionMode):
                 f"{kind} has no global spatial pool to swap: it ends without a mean or maximum over all positions "
                 "(a ViT may read its class token; VGG and AlexNet pool to a grid)"
             )
-        several = self.pooled[found["z"]]
+        several = found.of.pooled
         if len(several) > 1:
             raise ValueError(
                 f"{kind} pools the same features {len(several)} times ({', '.join(several)}): expected one global pool"
             )
-        shared = {"pools": found["pools"], "channels": found["channels"], "channels_last": found["last"]}
-        holder = next((h for h in found["holders"] if self._does_nothing_else(h, found["pools"])), None)
+        pools, channels, last = found.pools, found.channels, found.last
+        holder = next((h for h in found.holders if pools == "ours" or self._only_pools(h)), None)
         if holder is not None:
             name = self.names[holder]
             if self.entered[holder] > 1:
@@ -241,24 +222,22 @@ class _Watch(TorchFunctionMode):
                     f"{kind}: its global pool {name!r} is called {self.entered[holder]} times in one forward pass: "
                     "expected a module of its own for the last pool"
                 )
-            return PoolSite(name, None, rectify=False, flatten=found["flatten"][holder], **shared)
-        if not found["producer"]:
+            return PoolSite(name, None, pools, False, channels, last, found.flatten[holder])
+        producer = found.of.producer
+        if not producer:
             raise ValueError(
                 f"{kind} pools inside its forward, over something that no module gives: nothing can be put there"
             )
-        self._check_producer(kind, found)
-        rectify = any(name in _RECTIFIERS for name in found["touched"])
-        window = found["function"].startswith("avg_pool2d")
-        return PoolSite(
-            None, found["producer"], rectify=rectify, flatten=False, prefix=found["prefix"], window=window, **shared
-        )
+        self._check_producer(kind, producer, found)
+        rectify = any(name in _RECTIFIERS for name in found.of.touched)
+        window = found.function.startswith("avg_pool2d")
+        return PoolSite(None, producer, pools, rectify, channels, last, False, found.of.prefix, window)
 
-    def _does_nothing_else(self, holder: int, pools: str) -> bool:
-        return pools == "ours" or len(self.called[holder]) == self.entered[holder]
+    def _only_pools(self, holder: int) -> bool:
+        return len(self.called[holder]) == self.entered[holder]
 
-    def _check_producer(self, kind: str, found: dict[str, Any]) -> None:
+    def _check_producer(self, kind: str, name: str, found: _Found) -> None:
         """What a hook changes must reach the pool alone."""
-        name = found["producer"]
         module = self.model.get_submodule(name)
         hint = "put the pool into a module of its own, such as nn.AdaptiveAvgPool2d(1)"
         if self.entered[id(module)] > 1:
@@ -266,11 +245,11 @@ class _Watch(TorchFunctionMode):
                 f"{kind} pools what {name!r} gives, and calls that {self.entered[id(module)]} times "
                 f"in one forward pass: {hint}"
             )
-        tensors = [tensor for tensor, by in self.produced.items() if by == name]
-        uses = Counter(function for tensor in tensors for function in self.used.get(tensor, []))
-        others = uses - Counter([*found["touched"], found["function"]])  # the way to the pool
+        values = [value for value in self.values.values() if value.producer == name]
+        uses = Counter(function for value in values for function in value.used)
+        others = uses - Counter([*found.of.touched, found.function])  # the way to the pool
         others.pop("__get__", None)
-        if any(tensor in self.outputs for tensor in tensors):
+        if any(id(value.tensor) in self.outputs for value in values):
             others["the model's output"] += 1
         if others:
             raise ValueError(
@@ -289,11 +268,11 @@ def _is_pool(name: str) -> bool:
     )
 
 
-def _has_positions(x: Tensor, found: dict[str, Any]) -> bool:
+def _has_positions(x: Tensor, found: _Found) -> bool:
     """Whether x is still to be pooled, once a pool was found."""
     if x.dim() == 3:
-        return found["tokens"] and x.shape[1] > 1
-    return x.dim() == 4 and (x.shape[1] * x.shape[2] if found["last"] else x.shape[2] * x.shape[3]) > 1
+        return found.of.tensor.dim() == 3 and x.shape[1] > 1
+    return x.dim() == 4 and (x.shape[1] * x.shape[2] if found.last else x.shape[2] * x.shape[3]) > 1
 
 
 def _cut_off(args: tuple[Any, ...]) -> int | None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lae_core.pooling import temperature
-from lae_core.pooling.functional import logavgexp, refuse_nested
+from lae_core.pooling.functional import check_input, logavgexp
 
 _CHANNELS_FIRST, _CHANNELS_LAST = ("NCHW", "NCL", "NCDHW"), ("NLC", "NHWC", "NDHWC")
 
@@ -23,10 +23,17 @@ class GlobalPool(nn.Module):
     r"""What all pools share: which dimensions are pooled, in which dtype, and the shape of the result.
 
     `input_fmt`, named as in timm, says where the channels are: "NCHW" stands for (batch, channels, \*positions), "NLC" for tokens
-    and "NHWC" for images, both (batch, \*positions, channels). The number of positions is free.
+    and "NHWC" for images, both (batch, \*positions, channels). The number of positions is free. `channels` is their number
+    where each has parameters of its own.
     """
 
-    def __init__(self, flatten: bool = True, dtype: torch.dtype | None = None, input_fmt: str = "NCHW") -> None:
+    def __init__(
+        self,
+        flatten: bool = True,
+        dtype: torch.dtype | None = None,
+        input_fmt: str = "NCHW",
+        channels: int | None = None,
+    ) -> None:
         super().__init__()
         if input_fmt not in _CHANNELS_FIRST + _CHANNELS_LAST:
             known = ", ".join(_CHANNELS_FIRST + _CHANNELS_LAST)
@@ -34,6 +41,7 @@ class GlobalPool(nn.Module):
         self.flatten = flatten
         self.dtype = dtype
         self.input_fmt = input_fmt
+        self.channels = channels
 
     def pool(self, z: Tensor, mask: Tensor | None) -> Tensor:
         """(batch, channels, positions) to (batch, channels), with a mask that broadcasts to the former.
@@ -43,30 +51,35 @@ class GlobalPool(nn.Module):
         raise TypeError(f"{type(self).__name__} does not say how it pools")
 
     def forward(self, z: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
-        r"""The pooled input. What `mask` or `lengths` exclude does not count; where nothing is left the result is -inf.
+        r"""The pooled input. What `mask` or `lengths` exclude does not count; where there is nothing the result is -inf.
 
         Args:
             z: the input, in the format `input_fmt`.
             mask: boolean, (batch, \*positions), or of as many dimensions as z; sizes of 1 are broadcast.
             lengths: (batch,), for inputs with one dimension of positions: how many of them count, from the first on.
         """
-        refuse_nested(z)
+        check_input(z)
         last = self.input_fmt in _CHANNELS_LAST
         if z.dim() < 3:
             shape = "(batch, *positions, channels)" if last else "(batch, channels, *positions)"
             raise ValueError(f"the input has shape {tuple(z.shape)}; a global pool takes {shape}")
+        check_channels(self.channels, z.shape[-1 if last else 1])
         if lengths is not None:
             mask = _mask_of(lengths, mask, z.shape[0], z.shape[1:-1] if last else z.shape[2:], z.device)
         if mask is not None:
             mask = _rows(_check_mask(mask, z, last), last)
         rows = _rows(z, last)
-        pooled = self.pool(rows if self.dtype is None else rows.to(self.dtype), mask).to(z.dtype)
+        if rows.shape[2] == 0:
+            pooled = rows.sum(2) - math.inf
+        else:
+            pooled = self.pool(rows if self.dtype is None else rows.to(self.dtype), mask).to(z.dtype)
         if mask is not None:
             pooled = pooled.masked_fill(~mask.any(2), -math.inf)
         if self.flatten:
             return pooled
         ones = (1,) * (z.dim() - 2)
-        return pooled.reshape(z.shape[0], *ones, -1) if last else pooled.reshape(z.shape[0], -1, *ones)
+        batch, channels = pooled.shape
+        return pooled.reshape(batch, *ones, channels) if last else pooled.reshape(batch, channels, *ones)
 
     def feat_mult(self) -> int:
         """How many features the pool makes of one channel; timm's classifier heads ask for it."""
@@ -81,7 +94,12 @@ class GlobalPool(nn.Module):
         return ""
 
     def extra_repr(self) -> str:
-        parts = [self.describe(), "" if self.flatten else "flatten=False", f"dtype={self.dtype}" if self.dtype else ""]
+        meta = any(x.is_meta for x in (*self.parameters(), *self.buffers()))
+        parts = [
+            "no values (device meta)" if meta else self.describe(),
+            "" if self.flatten else "flatten=False",
+            f"dtype={self.dtype}" if self.dtype else "",
+        ]
         parts += [] if self.input_fmt == "NCHW" else [f"input_fmt={self.input_fmt}"]
         return ", ".join(part for part in parts if part)
 
@@ -100,7 +118,7 @@ class ScaledAvgPool(GlobalPool):
     """
 
     def __init__(self, channels: int | None = None, **shared: Any) -> None:
-        super().__init__(**shared)
+        super().__init__(channels=channels, **shared)
         self.log_scale = nn.Parameter(torch.zeros(() if channels is None else (channels,)))
 
     def pool(self, z: Tensor, mask: Tensor | None) -> Tensor:
@@ -145,7 +163,7 @@ class LAEPool(GlobalPool):
         t_min: float = 0.0,
         **shared: Any,
     ) -> None:
-        super().__init__(**shared)
+        super().__init__(channels=channels, **shared)
         self.textbook = textbook
         self.t_min = t_min
         temperature.hold(self, temperature.start(t0, channels, t_min), trainable)
@@ -179,7 +197,7 @@ class ContextLAEPool(GlobalPool):
         t_min: float = 0.0,
         **shared: Any,
     ) -> None:
-        super().__init__(**shared)
+        super().__init__(channels=channels, **shared)
         self.textbook = textbook
         self.t_min = t_min
         self.log_t = nn.Parameter(temperature.start(t0, channels, t_min))
@@ -215,7 +233,7 @@ class MixedPool(GlobalPool):
         bounded: bool = False,
         **shared: Any,
     ) -> None:
-        super().__init__(**shared)
+        super().__init__(channels=channels, **shared)
         if bounded and not 0 < a0 < 1:
             raise ValueError(f"a0 = {a0} is invalid; expected a number between 0 and 1 where alpha is bounded")
         start = torch.full((() if channels is None else (channels,)), float(a0))
@@ -244,7 +262,7 @@ class GatedPool(GlobalPool):
     """
 
     def __init__(self, channels: int | None = None, **shared: Any) -> None:
-        super().__init__(**shared)
+        super().__init__(channels=channels, **shared)
         shape = () if channels is None else (channels,)
         self.weight = nn.Parameter(torch.zeros(3, *shape))
         self.bias = nn.Parameter(torch.zeros(shape))
@@ -273,6 +291,13 @@ class GeMPool(GlobalPool):
 
     def describe(self) -> str:
         return f"p={self.log_p.detach().exp():.4g}"
+
+
+def check_channels(expected: int | None, channels: int) -> None:
+    if expected is not None and channels != expected:
+        raise ValueError(
+            f"the input has {channels} channels; expected {expected}, as many as the pool has parameters for"
+        )
 
 
 def _rows(x: Tensor, last: bool) -> Tensor:

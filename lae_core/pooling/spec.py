@@ -22,7 +22,6 @@ class _Argument:
     default: float | str
     choices: tuple[str, ...] = ()  # empty: a positive number, or a share of one
     share: bool = False  # from 0 to 1
-    inverse_of: str = ""  # another argument, which is written instead
 
     def read(self, name: str, text: str) -> float | str:
         if self.choices:
@@ -77,7 +76,7 @@ _POOLS: dict[str, _Pool] = {
             "train": _Argument("no", ("no", "one", "channel", "context", "context-channel")),
             "form": _Argument("stable", ("stable", "textbook")),
             "t_min": _Argument(0.0),
-            "r0": _Argument(1.0, inverse_of="t0"),
+            "r0": _Argument(1.0),  # 1/t0, which is written instead
         },
     ),
     "mixed": _Pool(
@@ -129,11 +128,10 @@ class PoolSpec:
             if key in given:
                 raise ValueError(f"{key} is given twice in {text!r}")
             given[key] = accepted[key].read(f"{key} in {text!r}", value)
-        for key in [key for key in given if accepted[key].inverse_of]:
-            other = accepted[key].inverse_of
-            if other in given:
-                raise ValueError(f"{other} and {key} are both given in {text!r}; expected one, as {other} = 1/{key}")
-            given[other] = 1 / given.pop(key)  # type: ignore[operator]
+        if "r0" in given:
+            if "t0" in given:
+                raise ValueError(f"t0 and r0 are both given in {text!r}; expected one, as t0 = 1/r0")
+            given["t0"] = 1 / given.pop("r0")  # type: ignore[operator]
         if "t_min" in given:
             check_t0(given.get("t0", accepted["t0"].default), given["t_min"])  # type: ignore[arg-type]
         written = ((key, given[key]) for key in accepted if key in given and given[key] != accepted[key].default)
@@ -141,10 +139,10 @@ class PoolSpec:
 
     def __getitem__(self, key: str) -> Any:
         """The value of an argument, given or default."""
-        argument = (_POOLS[self.name].arguments | {"dtype": _DTYPE})[key]
-        if argument.inverse_of:
-            return 1 / self[argument.inverse_of]
-        return dict(self.arguments).get(key, argument.default)
+        if key == "r0":
+            return 1 / self["t0"]
+        accepted = _POOLS[self.name].arguments | {"dtype": _DTYPE}
+        return dict(self.arguments).get(key, accepted[key].default)
 
     def replace(self, **arguments: float | str) -> PoolSpec:
         """The same pool with some arguments changed."""
@@ -161,7 +159,7 @@ class PoolSpec:
 def make_pool(
     spec: str | PoolSpec, channels: int | None = None, flatten: bool = True, input_fmt: str = "NCHW"
 ) -> GlobalPool:
-    """The pool that `spec` names, for inputs with so many channels; None will do where no parameter is per channel.
+    """The pool that `spec` names, for inputs with so many channels; None is enough where no parameter is per channel.
 
     `input_fmt="NLC"` makes it a pool for tokens, (batch, length, channels); see :class:`.GlobalPool`.
 

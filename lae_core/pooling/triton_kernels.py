@@ -58,6 +58,12 @@ def add(total, lost, x):
 
 
 @triton.jit
+def finite(t):
+    """t, but no more than the largest number; nan stays nan."""
+    return tl.where(t > 3.4028234e38, 3.4028234e38, t)
+
+
+@triton.jit
 def inverse_unit(t):
     """1 / (t ln 2), at most the largest number."""
     return tl.minimum(tl.div_rn(t * 0 + 1.4426950408889634, t), 3.4028234e38)
@@ -84,7 +90,7 @@ def forward(z, t, value, kept, n, rows, all_rows, across, step, t_step, BLOCK_R:
         top = tl.maximum(top, tl.max(x, 1))
         nans = tl.maximum(nans, tl.max(tl.where(x != x, 1.0, 0.0), 1))
         total += tl.sum(tl.where(i < n, x, 0.0), 1)
-    heat = tl.load(t + row * t_step, mask=here, other=1.0)
+    heat = finite(tl.load(t + row * t_step, mask=here, other=1.0))
     per, mean = inverse_unit(heat), total / n
     most, gap = 127.0 / per, top - mean
     c = tl.where((gap >= 0) & (gap * per < 6.0), mean, top)
@@ -134,7 +140,7 @@ def backward(
     o, r = tl.program_id(1).to(tl.int64), tl.program_id(0) * BLOCK_R + tl.arange(0, BLOCK_R)
     here, row = r < rows, o * rows + r
     at = o * n * rows + r.to(tl.int64)[:, None] * across
-    per = inverse_unit(tl.load(t + row * t_step, mask=here, other=1.0))
+    per = inverse_unit(finite(tl.load(t + row * t_step, mask=here, other=1.0)))
     c = tl.load(kept + row, mask=here, other=0.0)
     inverse = tl.load(kept + all_rows + row, mask=here, other=0.0)
     log_mean = tl.load(kept + 2 * all_rows + row, mask=here, other=0.0)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from lae_core.pooling import temperature
-from lae_core.pooling.functional import logavgexp, refuse_nested
+from lae_core.pooling.functional import check_input, logavgexp
+from lae_core.pooling.modules import check_channels
 
 _TRAIN = ("no", "one", "channel")
 _SIZES = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
@@ -67,13 +68,16 @@ class LogAvgExpPool(nn.Module):
         return temperature.from_log(self.log_t)
 
     def forward(self, z: Tensor) -> Tensor:
-        refuse_nested(z)
+        check_input(z)
         if z.dim() not in (self.positions + 1, self.positions + 2):
             sizes = ", ".join(_SIZES[self.positions])
             raise ValueError(
                 f"the input has shape {tuple(z.shape)}; expected (batch, channels, {sizes}) or (channels, {sizes})"
             )
+        if not all(z.shape[-self.positions - 1 :]):
+            raise ValueError(f"the input has shape {tuple(z.shape)}; expected at least one channel and one position")
         t = self.temperature
+        check_channels(len(t) if t.dim() else None, z.shape[-self.positions - 1])
         t = t if t.dim() == 0 else t.reshape(-1, *(1,) * self.positions)
         return pool_windows(z, t, self.kernel_size, self.stride, self.padding, self.ceil_mode)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import time
 import uuid
+from collections import Counter
 from concurrent.futures import CancelledError
 from dataclasses import asdict
 from typing import Any
@@ -35,7 +36,7 @@ class Cluster:
     def __init__(self, client: Client, store_root: str, run: Run) -> None:
         self._client, self._store_root, self._run = client, store_root, run
         self._news: queue.Queue[Future | dict[str, Any]] = queue.Queue()
-        self._open: dict[str, tuple[str, Future]] = {}
+        self._open: dict[str, tuple[str, Future, str | None]] = {}  # name: key, future, worker
         self._unheard: dict[str, float] = {}
         self._slots, self._asked = 0, 0.0
         self._topic = f"lae-sweep-{uuid.uuid4().hex}"
@@ -53,9 +54,25 @@ class Cluster:
     def submit(self, config: Config, over: locks.Lock | None) -> None:
         name = f"{config.key()}-{uuid.uuid4().hex}"
         arguments = (self._topic, name, config, self._store_root, self._run, over)
-        future = self._client.submit(_execute_and_tell, *arguments, key=name, pure=False)
-        self._open[name] = (config.key(), future)
+        worker = self._freest_worker()
+        where = {"workers": [worker], "allow_other_workers": True} if worker else {}
+        future = self._client.submit(_execute_and_tell, *arguments, key=name, pure=False, **where)
+        self._open[name] = (config.key(), future, worker)
         future.add_done_callback(self._news.put)
+
+    def _freest_worker(self) -> str | None:
+        """The worker with the fewest of our runs per thread.
+
+        Dask would choose by how long it expects tasks to take, which it cannot know: at times it gives one worker two
+        runs, and leaves another idle until the first run is over.
+        """
+        try:
+            threads = self._client.nthreads()
+            now_on = {name: worker for worker, names in self._client.processing().items() for name in names}
+        except (OSError, RuntimeError, AttributeError):
+            return None
+        runs = Counter(now_on.get(name, worker) for name, (_, _, worker) in self._open.items())
+        return min(threads, key=lambda worker: runs[worker] / threads[worker], default=None)
 
     def collect(self, timeout: float) -> list[tuple[str, Outcome | Exception]]:
         outcomes: list[tuple[str, Outcome | Exception]] = []
@@ -93,7 +110,7 @@ class Cluster:
 
     def _close(self, name: str, outcome: Outcome | Exception) -> tuple[str, Outcome | Exception]:
         self._unheard.pop(name, None)
-        key, future = self._open.pop(name)
+        key, future, _ = self._open.pop(name)
         future.release()  # else Dask would run it again when the worker that holds its result dies
         return key, outcome
 

@@ -41,15 +41,19 @@ class Found:
     where: str
 
 
+def files_of(path: Path) -> list[Path]:
+    """A file, or all files of records below a directory, such as a run store."""
+    if not path.is_dir():
+        return [path]
+    files = sorted([*path.rglob("record.json"), *path.rglob("*.jsonl")])
+    if not files:
+        raise RecordProblem(f"{path}: holds no record; expected record.json or .jsonl files in it")
+    return files
+
+
 def read(path: Path) -> Iterator[Found]:
-    """The records of an export, of one `record.json`, or of all of these below a directory, such as a run store."""
-    if path.is_dir():
-        files = sorted([*path.rglob("record.json"), *path.rglob("*.jsonl")])
-        if not files:
-            raise RecordProblem(f"{path}: holds no record; expected record.json or .jsonl files in it")
-        for file in files:
-            yield from read(file)
-    elif path.suffix == ".jsonl":
+    """The records of an export, or the one of a `record.json`."""
+    if path.suffix == ".jsonl":
         try:
             records = read_export(path)
         except (ValueError, OSError) as error:
@@ -120,9 +124,15 @@ def add(files: Sequence[str | Path], into: str | Path) -> tuple[int, int]:
     kept = list(read(target)) if target.exists() else []
     for name in files:
         try:
-            found += read(Path(name))
+            below = files_of(Path(name))
         except RecordProblem as error:
             wrong.append(str(error))
+            continue
+        for file in below:
+            try:
+                found += read(file)
+            except RecordProblem as error:
+                wrong.append(str(error))
     beside = [item for path in sorted(target.parent.glob("*.jsonl")) if path != target for item in read(path)]
     wrong += problems([*kept, *found], beside)
     if wrong:

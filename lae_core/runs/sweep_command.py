@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lae_core.runs.export import export
+from lae_core.runs.export import export, read_export
 from lae_core.runs.files import StoreError, check_output_file
+from lae_core.runs.incoming import Found, problems
 from lae_core.runs.plan import expand, read_plan
 from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
@@ -28,9 +29,14 @@ def main(args: argparse.Namespace) -> int:
         if args.export:
             _check_export(args.export)
         store = RunStore(args.store)
+        kept = read_export(args.export) if args.export and Path(args.export).exists() else []
+        exported = {record.key for record in kept}
+        todo = [config for config in configs if config.key() not in exported]
+        if len(todo) < len(configs):
+            print(f"{len(configs) - len(todo)} of {len(configs)} runs are in {args.export} and are not run again")
         if args.dry_run:
-            missing = [config for config in configs if config not in store]
-            print(f"{len(configs)} runs in the plan, {len(configs) - len(missing)} recorded in {store.root}")
+            missing = [config for config in todo if config not in store]
+            print(f"{len(todo)} runs in the plan, {len(todo) - len(missing)} recorded in {store.root}")
             for config in missing:
                 print(f"  to run: {config.key()} {config}")
             return 0
@@ -39,13 +45,18 @@ def main(args: argparse.Namespace) -> int:
         return 2
     try:
         deadline.set_minutes(args.minutes)
-        report = sweep(configs, store=store, where=args.where, progress=True)
+        report = sweep(todo, store=store, where=args.where, progress=True)
         if not report.failures:
             print(report)
         if args.export:
-            found = [record for record in map(store.get, configs) if record is not None]
-            count = export(found, args.export, experiment=Path(args.export).stem)
-            print(f"{count} of {len(configs)} records written to {args.export}")
+            found = [record for record in map(store.get, todo) if record is not None]
+            sources = {args.export: kept, str(store.root): found}
+            if wrong := problems([Found(record, where) for where, part in sources.items() for record in part]):
+                print("\n".join([f"lae sweep: {line}" for line in wrong[:20]]), file=sys.stderr)
+                print(f"lae sweep: nothing was written to {args.export}; the store keeps the records", file=sys.stderr)
+                return 1
+            count = export([*kept, *found], args.export, experiment=Path(args.export).stem)
+            print(f"{len(found)} records added to {args.export}, {count} in all")
         return 1 if report.failures else deadline.EXIT_CODE if report.stopped else 0
     except (ValueError, StoreError, ConnectionError) as error:
         print(f"lae sweep: {error}", file=sys.stderr)
@@ -73,7 +84,7 @@ def _check_where(place: Where) -> None:
 
 
 def _check_export(name: str) -> None:
-    """Refuse to write over a file that is not an export of ours."""
+    """Refuse to write to a file that is not an export of ours."""
     target = check_output_file("--export", name)
     if not target.exists() or not target.stat().st_size:
         return
@@ -85,5 +96,5 @@ def _check_export(name: str) -> None:
     if not ours:
         raise ValueError(
             f"--export = {name!r} is invalid (it exists and holds no exported records); "
-            "expected a new file, or an earlier export to replace"
+            "expected a new file, or an earlier export to add to"
         )

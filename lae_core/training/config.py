@@ -252,6 +252,24 @@ class RunConfig:
             raise _error("depth", self.depth, "8 for speed, whose shape is fixed")
         if self.stem_stride not in (2, 4):
             raise _error("stem_stride", self.stem_stride, "4, or 2 for small pictures")
+        first_width = {"wrn": 16, "speed": 64}.get(self.network)  # channels at width 1, where fewest
+        if first_width and round(first_width * self.width) < 1:
+            raise _error("width", self.width, f"more than {0.5 / first_width:g} for {self.network}, to have a channel")
+        self._check_picture_sizes()
+
+    def _check_picture_sizes(self) -> None:
+        """Sizes that the network can take: those of training and those that it sees in the end."""
+        for name, sizes in (
+            ("image_size", (self.image_size,)),
+            ("early_size", (self.early_size,) if self.early_size else ()),
+            ("input_sizes", self.input_sizes),
+        ):
+            value = getattr(self, name)
+            if self.network == "pyramidnet" and any(size % 4 for size in sizes):
+                raise _error(name, value, "a multiple of 4 for pyramidnet, which halves pictures twice")
+            smallest = 1 + math.prod(self.strides or (2, 2, 2))
+            if self.network == "speed" and any(size < smallest for size in sizes):
+                raise _error(name, value, f"at least {smallest} pixels for speed, whose pools leave nothing of less")
 
     def replace(self, **changes: Any) -> RunConfig:
         """The same run with some fields changed, checked again."""

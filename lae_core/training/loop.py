@@ -34,10 +34,10 @@ WHITENED = 5000  # training pictures that a whitened stem is computed from
 def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Progress | None = None) -> dict[str, Any]:
     """Train one network and return its record, a tree of plain values that JSON can hold.
 
-    With `checkpoint_dir` the run writes a checkpoint after each epoch and, in one process, every two minutes within
-    one. It goes on from a checkpoint that it finds there; the record is the same, bit for bit, however often it was
-    interrupted. `progress(done, epochs, row)` is called after each epoch. Past the time limit (`deadline.py`) a run that
-    keeps checkpoints writes one and raises `TimeUp`.
+    With `checkpoint_dir` the run writes a checkpoint after each epoch, after each swap and, in one process, every two
+    minutes within an epoch. It goes on from a checkpoint that it finds there; the record is the same, bit for bit,
+    however often it was interrupted. `progress(done, epochs, row)` is called after each epoch. Past the time limit
+    (`deadline.py`) a run that keeps checkpoints writes one and raises `TimeUp`.
 
     The record: `config`, `key`, `status` ("finished", or "diverged" where a loss was not finite), `epochs` (one row
     each: losses, errors as shares, learning rate, gradient norms, temperatures, the spread over positions that the
@@ -109,6 +109,7 @@ class _State:
     cpu_seconds: list[float] = field(default_factory=list)  # of this process, per epoch with its validation
     part: dict[str, Any] | None = None  # of the epoch under way
     part_seconds: tuple[float, float] = (0.0, 0.0)  # by the clock, and of CPU time
+    swapped: dict[str, dict[str, Any]] = field(default_factory=dict)  # by pool: what came of one more epoch with it
 
 
 def _train_in_process(fabric: Fabric, config: dict[str, Any], *rest: Any) -> dict[str, Any]:
@@ -170,7 +171,7 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
         final = {name: end[name] for name in ("train_loss", "train_error", "valid_loss", "valid_error")}
         final["accuracy"] = 1 - end["valid_error"]
         sizes = evaluate.over_sizes(session.model, config, session.split) if config.input_sizes else {}
-        swapped = {pool: after_swap(session, pool, end["spread"]) for pool in config.swaps}
+        swapped = _swaps(folder, session, state)
     return {
         "config": config.to_dict(),
         "key": config.key(),
@@ -343,6 +344,19 @@ def _split(config: RunConfig, device: torch.device) -> data.Split:
             f"RunConfig: batch = {config.batch} is invalid; expected at most the {len(split.train_index)} training pictures"
         )
     return split
+
+
+def _swaps(folder: Path | None, session: Session, state: _State) -> dict[str, dict[str, Any]]:
+    """One more epoch with each pool of `swaps`, as long together as some runs: each is kept when it ends."""
+    for pool in session.config.swaps:
+        if pool in state.swapped:
+            continue
+        if folder is not None and deadline.passed():
+            raise deadline.TimeUp(f"{len(state.swapped)} of {len(session.config.swaps)} swaps done")
+        state.swapped[pool] = after_swap(session, pool, state.rows[-1]["spread"])
+        if folder is not None and session.fabric.is_global_zero:
+            _keep(folder, session, state)
+    return state.swapped
 
 
 def _resume(folder: Path | None, session: Session) -> _State:

@@ -15,27 +15,10 @@ from lae_core.figures import speed
 
 def test_it_measures_every_contender_and_writes_json(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(operator, "SHAPES", ((2, 8, 4, 4),))
-    monkeypatch.setattr(operator, "_keep_freed_memory", lambda: None)  # it would last for all tests that follow
+    monkeypatch.setattr(operator, "keep_freed_memory", lambda: None)  # it would last for all tests that follow
     file = tmp_path / "bench.json"
-    assert (
-        cli.main(
-            [
-                "bench",
-                "operator",
-                "--eager",
-                "--values",
-                "normal",
-                "--t",
-                "1",
-                "64",
-                "--rounds",
-                "2",
-                "--json",
-                str(file),
-            ]
-        )
-        == 0
-    )
+    words = ["bench", "operator", "--eager", "--values", "normal", "--json", str(file), "--rounds"]
+    assert cli.main([*words, "2", "--t", "1", "64"]) == 0
     assert "2x8x4x4" in capsys.readouterr().out
     report = json.loads(file.read_text())
     assert len(report["cases"]) == 2 * 2 * 2 * 2  # temperatures, dtypes, layouts, fixed and trained
@@ -44,12 +27,7 @@ def test_it_measures_every_contender_and_writes_json(tmp_path, monkeypatch, caps
         assert all(0 < seconds < math.inf for kind in ("forward", "both") for seconds in case[kind].values())
         assert case["kept"]["lae"] <= 4 * (3 * 2 * 8 + 1), "three numbers per row, and t"
         assert case["values"] == "normal"
-    assert (
-        cli.main(
-            ["bench", "operator", "--eager", "--values", "normal", "--t", "1", "--rounds", "1", "--json", str(file)]
-        )
-        == 0
-    )
+    assert cli.main([*words, "1", "--t", "1"]) == 0
     assert len(json.loads(file.read_text())["cases"]) == len(report["cases"]), (
         "measured again, a case takes its own place"
     )
@@ -112,7 +90,7 @@ def test_help_is_enough_to_go_on(capsys):
 
 def test_windows_are_measured_against_pools_that_compute_the_same(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(windows, "SHAPE", (2, 4, 9, 10))
-    monkeypatch.setattr(windows, "_keep_freed_memory", lambda: None)
+    monkeypatch.setattr(windows, "keep_freed_memory", lambda: None)
     file = tmp_path / "bench.json"
     assert cli.main(["bench", "windows", "--rounds", "1", "--json", str(file)]) == 0
     assert "kernel 3, stride 2, padding 1, forward + backward: avg_pool2d 1.0" in capsys.readouterr().out

@@ -1,17 +1,19 @@
 """The benchmark compares like with like, and its parts run. What it measures is reported, never asserted."""
 
 import json
+import time
 
 import pytest
 import torch
 
-from lae_core.bench import training
+from lae_core.bench import timing
 from lae_core.bench.textbook import ResNet
 from lae_core.cli import main
 from lae_core.models import WRN
+from lae_core.training.recipes import recipe
 
 
-def test_the_textbooks_network_is_ours_written_by_other_hands():
+def test_the_textbooks_network_computes_the_same_as_ours():
     torch.manual_seed(0)
     ours, theirs = WRN(14, 2).eval(), ResNet(2, 2).eval()
     state, names = ours.state_dict(), list(theirs.state_dict())
@@ -47,10 +49,24 @@ def test_bench_runs_and_writes_what_it_found(tmp_path, capsys):
     assert "pictures per CPU-second" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("pictures", "batch", "micro_batch"), [(128, 128, None), (512, 500, None), (1000, 1000, 500), (2600, 1000, 500)]
+)
+def test_any_number_of_pictures_makes_whole_batches(pictures, batch, micro_batch):
+    config = training.in_whole_batches(recipe("ten"), pictures)
+    assert (config.batch, config.micro_batch) == (batch, micro_batch)
+    assert config.subset % batch == 0 and pictures - batch < config.subset <= pictures
+
+
 def test_bench_names_the_command_when_data_are_missing(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LAE_DATA", str(tmp_path))
     assert main(["bench", "training", "--data", "cifar10"]) == 2
     assert "lae data cifar10" in capsys.readouterr().out
+
+
+def test_bench_refuses_more_pictures_than_there_are(capsys):
+    assert main(["bench", "training", "--pictures", "5000"]) == 2
+    assert "--pictures = 5000 is invalid; expected at most 1438 for digits" in capsys.readouterr().out
 
 
 def test_best_of_takes_the_best_round_and_leaves_out_the_first():
@@ -58,8 +74,8 @@ def test_best_of_takes_the_best_round_and_leaves_out_the_first():
 
     def work() -> None:
         wait = next(durations)
-        began = training.time.process_time()
-        while training.time.process_time() - began < wait:
+        began = time.process_time()
+        while time.process_time() - began < wait:
             pass
 
-    assert 0.0009 < training.best_of({"work": work}, 2)["work"] < 0.03
+    assert 0.0009 < timing.best_of({"work": work}, 2)["work"] < 0.03

@@ -63,6 +63,11 @@ def test_gpu_workflow_asks_for_a_gpu_by_label_and_asserts_it():
     job = yaml.safe_load((REPO / ".github" / "workflows" / "gpu.yml").read_text())["jobs"]["notebooks"]
     assert {"self-hosted", "gpu"} <= set(job["runs-on"])
     assert "ci/require_cuda.py" in (REPO / "ci" / "gpu.sh").read_text()
+    # the job's own limit, which keeps nothing, is later than the script's by the time of all other steps
+    assert (
+        job["timeout-minutes"] == "${{ fromJSON(inputs.minutes) }}" and job["env"]["MINUTES"] == "${{ inputs.minutes }}"
+    )
+    assert any('--minutes "$((MINUTES - 30))"' in step.get("run", "") for step in job["steps"])
     kept = [step["with"]["path"] for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
     assert any("_build/gpu/records" in path for path in kept)
 
@@ -82,7 +87,14 @@ def test_gpu_is_the_default_of_the_workflow_and_of_its_script():
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--plam"], "--plam is invalid; expected --plan or --minutes M"), (["--minutes"], "needs a number")],
+    [
+        (["--plam"], "--plam is invalid; expected --plan or --minutes M"),
+        (["--minutes"], "needs a number"),
+        (["--minutes", "7.5"], "--minutes = '7.5' is invalid; expected a whole number of at least 1"),
+        (["--minutes", "0"], "--minutes = '0' is invalid"),
+        (["gpux"], "PROFILE = 'gpux' is invalid; expected gpu, paper, smoke or cpu"),
+        (["gpu", "here", "there"], "'there' is invalid; expected at most PROFILE and DIRECTORY"),
+    ],
 )
 def test_gpu_script_refuses_what_it_does_not_know(words, said):
     done = subprocess.run([str(REPO / "ci" / "gpu.sh"), *words], capture_output=True, text=True)

@@ -174,7 +174,6 @@ TABLE = [
     ("bench training --json mine.txt/x", "--json = 'mine.txt/x' is invalid (Not a directory)", 2),
     ("bench sweep --rounds -1", "argument --rounds: '-1' is invalid", 2),
     ("bench sweep --runs 0", "argument --runs: '0' is invalid", 2),
-    ("bench sweep --trivial 0", "argument --trivial: '0' is invalid", 2),
     ("bench sweep --json mine.json", "--json = 'mine.json' is invalid", 2),
     ("bench load --kills -1", "argument --kills: '-1' is invalid; expected a whole number of at least 0", 2),
     ("bench load --runs 100 --killed-runs 200", "--killed-runs = 200 is invalid; expected more than --kills = 10", 2),

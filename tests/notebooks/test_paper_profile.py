@@ -30,6 +30,7 @@ def _tags(cell: Any) -> list[str]:
     return cell.metadata.get("tags", [])
 
 
+# A chapter on runs that the paper prints tags the cell of its arms. The others, such as that on swaps, have no printed size.
 EXPERIMENTS = [
     notebook
     for notebook in all_notebooks(REPO)

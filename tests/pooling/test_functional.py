@@ -63,11 +63,11 @@ def test_a_constant_row_gives_the_constant():
 
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0), (0, 0)])
 def test_nothing_to_pool(shape):
-    z = torch.zeros(shape, requires_grad=True)
-    value = logavgexp(z)
+    z, t = torch.zeros(shape, requires_grad=True), torch.tensor(0.7, requires_grad=True)
+    value = logavgexp(z, t)
     assert value.shape == shape[:1] and (value == -INF).all()
     value.sum().backward()
-    assert z.grad.shape == shape
+    assert z.grad.shape == shape and t.grad == 0
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,12 @@ def test_nothing_to_pool(shape):
         ({"t": torch.ones(3, dtype=torch.int64)}, TypeError, "t has dtype torch.int64.*floating"),
         ({"t": "warm"}, TypeError, "t is 'warm'.*a positive number or a tensor"),
         ({"t": None}, TypeError, "t is None.*a positive number or a tensor"),
+        ({"t": [1.0, 2.0]}, TypeError, "t is .1.0, 2.0.*a positive number or a tensor"),
+        ({"t": np.array([1.0, 2.0])}, TypeError, "t is array.*a positive number or a tensor"),
+        ({"t": 1j}, TypeError, "t is 1j.*a positive number or a tensor"),
+        ({"t": torch.ones(3, device="meta")}, ValueError, "t is on meta, z on cpu; expected one device"),
+        ({"mask": torch.ones(4, device="meta").bool()}, ValueError, "mask is on meta, z on cpu"),
+        ({"weights": torch.ones(4, device="meta")}, ValueError, "weights is on meta, z on cpu"),
         ({"dim": ()}, ValueError, r"dim is \(\).*at least one"),
         ({"dim": 3}, IndexError, r"dim is 3.*\[-3, 2\]"),
         ({"dim": (0, -3)}, ValueError, "twice"),
@@ -118,7 +124,9 @@ def test_a_number_is_returned_as_it_is(dim, keepdim):
         logavgexp(z, dim=1)
 
 
-@pytest.mark.parametrize("dim", [np.int64(1), (np.int32(1), np.int64(-1)), np.array([0, 2])], ids=str)
+@pytest.mark.parametrize(
+    "dim", [np.int64(1), (np.int32(1), np.int64(-1)), np.array([0, 2]), np.array(1), torch.tensor(1)], ids=str
+)
 def test_integers_of_numpy_are_integers(dim):
     z = randn(2, 3, 4)
     plain = int(dim) if np.ndim(dim) == 0 else tuple(map(int, dim))

@@ -170,6 +170,19 @@ def test_a_number_as_t_may_be_outside_of_float32():
     assert logavgexp(z, 1e39) == 0.5 and logavgexp(z, 1e-50) == 1.0
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("way", ["kernel", "plain"])
+def test_an_infinite_t_gives_the_mean(dtype, way, monkeypatch):
+    if way == "plain":
+        monkeypatch.setattr(functional, "_kernel", lambda z, t: None)
+    z, t = torch.randn(5, 40).to(dtype).requires_grad_(), torch.tensor(math.inf, requires_grad=True)
+    value = logavgexp(z, t)
+    torch.testing.assert_close(value.double(), z.double().mean(1), rtol=0, atol=4 * torch.finfo(dtype).eps)
+    grad, grad_t = torch.autograd.grad(value.sum(), (z, t))
+    torch.testing.assert_close(grad, torch.full_like(grad, 1 / 40))
+    assert grad_t.abs() < 1e-30
+
+
 @pytest.mark.parametrize("pool", ["lae(t0=1e5)", "lae(t0=1e5, train=one)", "lae(t0=1e-6)"])
 def test_a_temperature_beyond_float16_in_a_half_module(pool):
     z = torch.randn(2, 3, 4, 4).half()

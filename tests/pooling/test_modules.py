@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from lae_core import PoolSpec, logavgexp, make_pool, weight_decay_groups
+from lae_core import LogAvgExpPool1d, LogAvgExpPool2d, PoolSpec, logavgexp, make_pool, weight_decay_groups
 
 SPECS = (
     "avg",
@@ -342,3 +342,66 @@ def test_masked_pools_compile_and_export(text):
     more = torch.randn(5, 20, 6)
     mask = torch.tensor([20, 4, 1, 7, 8])
     torch.testing.assert_close(program.module()(more, None, mask), pool(more, lengths=mask))
+
+
+@pytest.mark.parametrize("t0", [1e-300, 1e-50, 1e39, 1e300])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16], ids=str)
+def test_no_temperature_of_a_pool_is_0_or_infinite(t0, dtype):
+    """Its logarithm may be of any size: exp of it would be 0 or inf, the value and the gradient nan."""
+    z = torch.randn(2, 6, 4, 4).to(dtype).requires_grad_()
+    for pool in (make_pool(f"lae(t0={t0}, train=channel)", 6), LogAvgExpPool2d(4, t0=t0, train="one")):
+        value = pool.to(dtype)(z).flatten(1)
+        expected = z.amax((2, 3)) if t0 < 1 else z.mean((2, 3))
+        torch.testing.assert_close(value, expected, rtol=0, atol=4e-3 if dtype == torch.float16 else 1e-6)
+        assert all(g.isfinite().all() for g in torch.autograd.grad(value.sum(), (z, pool.log_t)))
+
+
+def test_a_context_far_out_gives_no_nan():
+    pool = make_pool("lae(train=context)", 6)
+    torch.nn.init.ones_(pool.weight)
+    for z in (torch.full((2, 6, 4, 4), 300.0), -300 * torch.rand(2, 6, 4, 4), 50 * torch.randn(2, 6, 4, 4)):
+        z.requires_grad_()
+        value = pool(z)
+        assert all(x.isfinite().all() for x in (value, *torch.autograd.grad(value.sum(), (z, *pool.parameters()))))
+
+
+@pytest.mark.parametrize("text", SPECS)
+@pytest.mark.parametrize("flatten", [True, False])
+def test_inputs_without_samples_or_positions(text, flatten):
+    for last, shape in (("NCHW", (0, 6, 4, 4)), ("NHWC", (0, 4, 4, 6))):
+        value = make_pool(text, 6, flatten, last)(torch.zeros(shape))
+        assert value.shape == ((0, 6) if flatten else (0, 6, 1, 1) if last == "NCHW" else (0, 1, 1, 6))
+    z = torch.zeros(2, 6, 0, requires_grad=True)
+    value = make_pool(text, 6, flatten)(z)
+    assert (value == -math.inf).all() and value.flatten(1).shape == (2, 6)
+    assert torch.autograd.grad(value.sum(), z)[0].shape == z.shape
+
+
+@pytest.mark.parametrize("text", [text for text in SPECS if "channel" in text])
+def test_another_number_of_channels_is_refused(text):
+    """One channel would be broadcast, to a result of six."""
+    for channels in (1, 4):
+        with pytest.raises(ValueError, match=f"the input has {channels} channels; expected 6"):
+            make_pool(text, 6)(torch.zeros(2, channels, 3, 3))
+
+
+@pytest.mark.parametrize("text", ["avg", "max", "lae"])
+@pytest.mark.parametrize(
+    ("z", "words"),
+    [
+        (None, "z is NoneType; expected a torch.Tensor"),
+        (torch.ones(2, 6, 4, dtype=torch.int64), "z has dtype torch.int64; expected float64, float32, bfloat16"),
+        (torch.ones(2, 6, 4).to_sparse(), "z has layout torch.sparse_coo; expected a dense tensor"),
+    ],
+    ids=["none", "integers", "sparse"],
+)
+def test_what_is_no_input_is_named(text, z, words):
+    for pool in (make_pool(f"{text}(dtype=float64)"), LogAvgExpPool1d(2)):
+        with pytest.raises(TypeError, match=words):
+            pool(z)
+
+
+@pytest.mark.parametrize("text", SPECS)
+def test_a_pool_without_values_prints_itself(text):
+    assert type(make_pool(text, 6)).__name__ in repr(make_pool(text, 6).to("meta"))
+    assert "device meta" in repr(LogAvgExpPool1d(2).to("meta"))

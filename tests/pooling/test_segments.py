@@ -195,6 +195,7 @@ def test_exports():
         ({"index": torch.arange(4), "ptr": torch.tensor([0, 4])}, ValueError, "index and ptr of index"),
         ({"index": [0, 1, 2, 3]}, TypeError, "index is list; expected a tensor of int64"),
         ({"index": torch.ones(4)}, TypeError, "index is torch.float32; expected"),
+        ({"index": torch.ones(4, dtype=torch.int64, device="meta")}, ValueError, "index is on meta, z on cpu"),
         ({"index": torch.zeros(4, 1, dtype=torch.int64)}, ValueError, r"index has shape \(4, 1\); expected one dim"),
         ({"index": torch.arange(3)}, ValueError, "index has 3 entries, z has 4"),
         ({"index": torch.arange(4), "num_segments": 3}, IndexError, "index holds 0 to 3; expected numbers from 0 to 2"),

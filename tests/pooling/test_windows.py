@@ -200,3 +200,9 @@ def test_bad_inputs_are_refused():
         LogAvgExpPool1d(3)(torch.zeros(5))
     with pytest.raises(ValueError, match="batch, channels, depth, height, width"):
         LogAvgExpPool3d(3)(torch.zeros(5))
+    for pool, shape in ((LogAvgExpPool2d(2), (2, 0, 8, 8)), (LogAvgExpPool2d(2, padding=1), (2, 3, 0, 8))):
+        with pytest.raises(ValueError, match="expected at least one channel and one position"):
+            pool(torch.zeros(shape))
+    for channels in (1, 4):
+        with pytest.raises(ValueError, match=f"the input has 3 channels; expected {channels}"):
+            LogAvgExpPool2d(2, train="channel", channels=channels)(torch.zeros(2, 3, 8, 8))

@@ -24,6 +24,16 @@ def written(path, seeds, arms=ARMS):
     return str(path)
 
 
+def test_without_a_gpu_no_run_for_one_is_started(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAE_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setattr("lae_core.runs.gather.gpu_count", lambda: 0)
+    arms = {name: config.replace(device="cuda") for name, config in ARMS.items()}
+    with pytest.raises(
+        ValueError, match=r"device = 'cuda' is invalid: .* and 4 runs are left; expected 'cpu' or 'auto'"
+    ):
+        gather(arms, seeds=2, record="", where="local(workers=1)")
+
+
 def test_each_arm_has_its_records_in_the_order_of_the_seeds(tmp_path):
     runs = gather(ARMS, seeds=3, record=written(tmp_path / "e.jsonl", 5))
     assert list(runs) == list(ARMS)
@@ -58,8 +68,10 @@ def test_an_experiment_may_be_recorded_in_part(tmp_path):
 
 @pytest.mark.parametrize("seeds", [1, 0, -1])
 def test_one_seed_has_no_spread(seeds):
-    with pytest.raises(ValueError, match=f"seeds={seeds}: give at least 2"):
+    with pytest.raises(ValueError, match=f"seeds = {seeds} is invalid; expected at least 2"):
         gather(ARMS, seeds=seeds, record="x")
+    with pytest.raises(ValueError, match=f"seeds = {seeds} is invalid"):
+        gather(ARMS, seeds=dict.fromkeys(ARMS, 3) | {next(iter(ARMS)): seeds}, record="x")
 
 
 def test_trained_runs_are_added_to_a_file_once_and_read_from_it(tmp_path, monkeypatch):
@@ -71,7 +83,9 @@ def test_trained_runs_are_added_to_a_file_once_and_read_from_it(tmp_path, monkey
     assert [r.key for r in both["digits", "avg"]] == [r.key for r in first["avg"]]
     text = save.read_text()
     assert len(read_export(save)) == 4 and json.loads(text.splitlines()[0])["experiment"] == "e"
-    assert gather(ARMS, seeds=2, record="", save=str(save), where="inline") == both  # from the store, not again
+    monkeypatch.setenv("LAE_RUNS", str(tmp_path / "another"))
+    assert gather(ARMS, seeds=2, record="", save=str(save), where="inline") == both  # from the file, not again
+    assert not (tmp_path / "another").exists()
     assert save.read_text() == text
     read = gather(ARMS, seeds=2, record=str(save))
     for name, records in both.items():

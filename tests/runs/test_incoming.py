@@ -67,6 +67,15 @@ def test_an_edited_record_is_named_with_its_file(tmp_path, target):
     assert f"{path}, line 3: not JSON" in refused([store], target)
 
 
+def test_every_bad_record_of_a_store_is_named(tmp_path, target):
+    store = stored(tmp_path / "runs", made(3))
+    bad = [store / record.key / "record.json" for record in made(3)[:2]]
+    for path in bad:
+        path.write_text("{}")
+    said = refused([tmp_path / "nothing.json", store], target)
+    assert all(str(path) in said for path in (*bad, tmp_path / "nothing.json")) and len(said.splitlines()) == 3
+
+
 def test_an_edited_line_of_an_export_is_named(tmp_path, target):
     path = tmp_path / "more.jsonl"
     export(made(), path, experiment="more")

@@ -4,12 +4,14 @@ import errno
 import json
 import os
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from processes import finish, kill, start, wait_until
 from toy_runs import Toy, run, seeds, started, toys
 
 from lae_core.runs import locks
+from lae_core.runs.cluster import Cluster
 from lae_core.runs.files import StoreError
 from lae_core.runs.records import RunStore
 from lae_core.runs.sweep import sweep
@@ -60,6 +62,37 @@ def test_stopping_a_sweep_by_hand_leaves_nothing_locked(store):
         sweep(toys(1), store=store, where="inline", run=stopped)
     assert locks.look(store.directory(Toy().key())).free
     assert len(sweep(toys(1), store=store, where="inline", run=run).ran) == 1
+
+
+def test_a_run_goes_to_the_worker_with_the_fewest(store):
+    """Dask alone would at times put two on one worker and leave another idle until the first is over."""
+
+    class Client:
+        status, chosen, on = "running", [], {"a": [], "b": []}
+
+        def subscribe_topic(self, topic, handler):
+            pass
+
+        def nthreads(self):
+            return {"a": 1, "b": 1}
+
+        def processing(self):
+            return self.on
+
+        def submit(self, *arguments, key, workers, **options):
+            assert options["allow_other_workers"]
+            self.chosen.append((key, workers[0]))
+            return SimpleNamespace(add_done_callback=lambda callback: None)
+
+    client = Client()
+    cluster = Cluster(client, str(store.root), run)
+    for config in toys(2):
+        cluster.submit(config, None)
+    (_, one), (_, other) = client.chosen
+    assert {one, other} == {"a", "b"}  # also before the scheduler says where they are
+    client.on = {one: [], other: [name for name, _ in client.chosen]}  # the first worker died, and Dask moved its run
+    cluster.submit(toys(3)[2], None)
+    assert client.chosen[-1][1] == one
 
 
 def test_the_progress_bar_counts_done_failed_and_remaining(store, capsys):

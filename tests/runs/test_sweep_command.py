@@ -35,6 +35,33 @@ def test_from_plan_to_text_file(plan, tmp_path, capsys):
     assert "0 run, 2 already recorded" in capsys.readouterr().out
 
 
+def test_an_export_keeps_what_it_has_and_is_not_run_again(plan, tmp_path, capsys):
+    """As on another machine, where the store is empty."""
+    text = tmp_path / "toy.jsonl"
+    sweep = ["sweep", str(plan), "--where", "inline", "--export", str(text)]
+    assert main([*sweep, "--store", str(tmp_path / "here"), "--set", "seed=1"]) == 0
+    before = {record.key: record for record in read_export(text)}
+    plan.write_text(PLAN.replace("{pool: [avg, max]}", "{pool: [avg, max], seed: 1..2}"))
+    capsys.readouterr()
+    assert main([*sweep, "--store", str(tmp_path / "there"), "--dry-run"]) == 0
+    assert "2 of 4 runs are in" in (said := capsys.readouterr().out) and "2 runs in the plan, 0 recorded" in said
+    assert main([*sweep, "--store", str(tmp_path / "there")]) == 0
+    assert "2 run, 0 already recorded" in (said := capsys.readouterr().out) and "2 records added" in said
+    after = {record.key: record for record in read_export(text)}
+    assert len(after) == 4 and all(after[key] == record for key, record in before.items())
+
+
+def test_runs_of_two_kinds_of_machine_are_not_put_into_one_file(plan, tmp_path, capsys, monkeypatch):
+    text = tmp_path / "toy.jsonl"
+    sweep = ["sweep", str(plan), "--store", str(tmp_path / "runs"), "--where", "inline", "--export", str(text)]
+    assert main([*sweep, "--set", "seed=1"]) == 0
+    before = text.read_bytes()
+    monkeypatch.setattr("lae_core.training.provenance.cpu", lambda: "another one")
+    assert main([*sweep, "--set", "seed=2"]) == 1
+    assert "another one" in (said := capsys.readouterr().err) and "the store keeps the records" in said
+    assert text.read_bytes() == before
+
+
 def test_failures_are_listed_and_give_exit_code_1(plan, tmp_path, capsys):
     arguments = ["sweep", str(plan), "--store", str(tmp_path / "runs"), "--where", "inline", "--set", "batch=128"]
     assert main(arguments) == 1
@@ -66,7 +93,7 @@ def test_a_plan_that_is_not_there(tmp_path, capsys):
 @pytest.mark.long
 def test_the_benchmark_reports(tmp_path):
     """That it measures, not what: the machine may be busy."""
-    sizes = ["--runs", "2", "--trivial", "20", "--rounds", "1"]
+    sizes = ["--runs", "2", "--rounds", "1"]
     assert main(["bench", "sweep", *sizes, "--json", str(tmp_path / "b.json")]) == 0
     found = json.loads((tmp_path / "b.json").read_text())
-    assert found["records_equal"] and found["speedup"] > 0 and found["overhead_seconds_per_run"] > 0
+    assert found["records_equal"] and found["speedup"] > 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from same_record import outcome
 
-from lae_core.training import loop
+from lae_core.training import deadline, loop
 from lae_core.training.recipes import recipe
 
 
@@ -30,6 +31,31 @@ def test_the_run_itself_is_what_it_is_without_swaps(record):
     alone = loop.run(recipe("smoke", epochs=2))
     assert alone["epochs"] == record["epochs"] and alone["final"] == record["final"]
     assert "swaps" not in alone and alone["key"] != record["key"]
+
+
+def test_a_run_stopped_between_swaps_goes_on_with_the_next(tmp_path, monkeypatch):
+    """Stopped by a time limit that passes in the first swap, then killed in the second, then undisturbed."""
+    config = recipe("smoke", swaps=("avg", "max", "lae"))
+    undisturbed = loop.run(config)
+    made: list[str] = []
+    whole = loop.after_swap
+
+    def watch(session, pool, spread):
+        made.append(pool)
+        return whole(session, pool, spread)
+
+    monkeypatch.setattr(loop, "after_swap", watch)
+    with monkeypatch.context() as patch:
+        patch.setattr(deadline, "passed", lambda: bool(made))
+        with pytest.raises(deadline.TimeUp, match="1 of 3 swaps done"):
+            loop.run(config, checkpoint_dir=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "after_swap", lambda *_: pytest.fail("killed", pytrace=False))
+        with pytest.raises(pytest.fail.Exception):
+            loop.run(config, checkpoint_dir=tmp_path)
+    resumed = loop.run(config, checkpoint_dir=tmp_path)
+    assert made == ["avg", "max", "lae"]  # each once, however often the run was stopped
+    assert outcome(resumed) == outcome(undisturbed)
 
 
 def test_a_pool_that_does_not_exist_is_refused():
