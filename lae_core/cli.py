@@ -1,24 +1,26 @@
 """The `lae` command. Each subcommand imports what it needs when it is called, so that `lae --help` is instant.
 
 What needs more than torch names its `extra`; where that is not installed, the command says so in one line.
-Exit codes: 0 done, 1 something failed on the way, 2 the command line cannot be used, 130 interrupted. Whatever a user can
-mend is told in one message that names the argument, its value and what is accepted.
+Exit codes: 0 done, 1 something failed on the way, 2 the command line cannot be used, 3 the time limit (`--minutes`) has
+passed, 130 interrupted. A mistake that a user can correct is one message; it names the argument, its value and what is
+accepted.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import os
 import sys
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from pathlib import Path
 from typing import Any
 
 
 class _Once(argparse.Action):
-    """Keeps a value. A second one is refused, where argparse would pass over the first in silence, and so is an empty one."""
+    """Stores a value once. argparse would silently keep the last of two; here a second or an empty one is an error."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
@@ -68,172 +70,93 @@ def _parameter(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _whole(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
+def _number(kind: type, expected: str, accepts: Callable[[Any], bool]) -> Callable[[str], Any]:
+    """What reads an argument as an int or a float, and says what is `expected` where it is not one that it `accepts`."""
+
+    def read(text: str) -> Any:
         try:
-            value = int(text)
+            value = kind(text)
         except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected a whole number of at least {least}")
+            value = math.nan
+        if not accepts(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected {expected}")
         return value
 
     return read
 
 
-def _temperature(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected a number above 0")
-    return value
+_temperature = _number(float, "a number above 0", lambda value: 0 < value < math.inf)
+_minutes = _number(float, "a number of minutes above 0", lambda value: 0 < value < math.inf)
 
 
-def _check_report(name: str | None) -> None:
-    """Refuse a `--json` file that cannot be written, or that is not a report of an earlier benchmark."""
-    from lae_core.runs.files import UsageError, check_output_file
-
-    if name is None or name == "-":
-        return
-    target = check_output_file("--json", name)
-    if not target.exists():
-        return
-    try:
-        ours = "provenance" in json.loads(target.read_text(encoding="utf-8"))
-    except (ValueError, TypeError):
-        ours = False
-    if not ours:
-        raise UsageError(
-            f"--json = {name!r} is invalid (it exists and is no report of `lae bench`); "
-            "expected a new file, or such a report"
-        )
+def _whole(least: int) -> Callable[[str], int]:
+    return _number(int, f"a whole number of at least {least}", lambda value: value >= least)
 
 
-def _bench_operator(args: argparse.Namespace) -> int:
-    _check_report(args.json)
-    from lae_core.bench import operator
+def _count(command: argparse.ArgumentParser, name: str, default: int | None, help: str, least: int = 1) -> None:
+    """An option that is a whole number; without a default, `help` says what its absence means."""
+    help = help if default is None else f"{help} (default {default})"
+    command.add_argument(name, type=_whole(least), default=default, metavar="N", help=help)
 
-    return operator.main(args)
 
-
-def _bench_windows(args: argparse.Namespace) -> int:
-    _check_report(args.json)
-    from lae_core.bench import windows
-
-    return windows.main(args)
+def _add_minutes(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--minutes",
+        type=_minutes,
+        metavar="M",
+        help="stop training well before M minutes have passed, with checkpoints (exit code 3); started again it resumes",
+    )
 
 
 def _add_bench(commands: argparse._SubParsersAction) -> None:
     bench = commands.add_parser("bench", help="time our code against its peers, as ratios")
     kinds = bench.add_subparsers(dest="kind", required=True, metavar="KIND")
-    op = kinds.add_parser("operator", help="logavgexp against mean, logsumexp, logavgexp-pytorch and timm")
+
+    def add(kind: str, help: str, extra: str | None, rounds: int | None = None) -> argparse.ArgumentParser:
+        command = kinds.add_parser(kind, help=help)
+        command.set_defaults(run=f"lae_core.bench.{kind}:main", **({"extra": extra} if extra else {}))
+        if rounds:
+            _count(command, "--rounds", rounds, "interleaved rounds; the best of them counts")
+        if kind != "ridge":
+            command.add_argument("--json", metavar="FILE", help="also write the results to FILE ('-': the screen)")
+        return command
+
+    op = add("operator", "logavgexp against mean, logsumexp, logavgexp-pytorch and timm", "peers", rounds=15)
     op.add_argument("--threads", type=_whole(1), nargs="+", default=[1], metavar="N", help="torch threads (default 1)")
     op.add_argument("--t", type=_temperature, nargs="+", default=[1.0], metavar="T", help="temperatures (default 1)")
     op.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16", "float64"])
-    op.add_argument(
-        "--values",
-        nargs="+",
-        default=["normal", "features"],
-        choices=["normal", "features"],
-        help="what to pool: normal values, or such as are behind a rectifier (default both)",
-    )
-    op.add_argument(
-        "--rounds", type=_whole(1), default=15, help="interleaved rounds; the best of them counts (default 15)"
-    )
+    kinds_of_values = ["normal", "features"]
+    values_help = "what to pool: normal values, or such as are behind a rectifier (default both)"
+    op.add_argument("--values", nargs="+", default=kinds_of_values, choices=kinds_of_values, help=values_help)
     op.add_argument("--eager", action="store_true", help="leave out compiled code, which takes minutes to compile")
     op.add_argument("--quick", action="store_true", help="one shape, float32, eager only")
     op.add_argument("--resnet50", action="store_true", help="also time a ResNet-50 training step at 224 px")
-    op.add_argument("--json", metavar="FILE", help="write to FILE as JSON, or add to it ('-': the screen)")
-    op.set_defaults(run=_bench_operator, extra="peers")
-    wi = kinds.add_parser("windows", help="LogAvgExpPool2d against avg_pool2d and an unfold")
-    wi.add_argument("--rounds", type=_whole(1), default=30, help="interleaved rounds; the best counts (default 30)")
-    wi.add_argument("--json", metavar="FILE", help="also write the results to FILE")
-    wi.set_defaults(run=_bench_windows)
-    tr = kinds.add_parser("training", help="our loop and augmentation against plain PyTorch, torchvision and timm")
-    tr.add_argument("--data", default="digits", metavar="NAME", help="digits (default), cifar10 or cifar100")
-    tr.add_argument(
-        "--rounds", type=_whole(1), default=8, help="interleaved rounds; the best of them counts (default 8)"
+
+    add("windows", "LogAvgExpPool2d against avg_pool2d and an unfold", None, rounds=30)
+
+    tr = add(
+        "training", "our loop and augmentation against plain PyTorch, torchvision and timm", "models,peers", rounds=8
     )
-    tr.add_argument("--pictures", type=_whole(128), default=512, help="pictures in a round of the loops (default 512)")
+    tr.add_argument("--data", default="digits", metavar="NAME", help="digits (default), cifar10 or cifar100")
+    _count(tr, "--pictures", 512, "pictures in a round of the loops", least=128)
     tr.add_argument("--accuracy", action="store_true", help="train ours and the textbook's too, and compare accuracies")
     tr.add_argument("--accuracy-only", action="store_true", help="the accuracies without the timings")
-    tr.add_argument("--seeds", type=_whole(1), default=5, help="of the accuracy comparison (default 5)")
-    tr.add_argument("--epochs", type=_whole(1), default=4, help="of each of its runs (default 4)")
-    tr.add_argument(
-        "--subset", type=_whole(64), metavar="N", help="pictures that each of its runs trains on (default all)"
-    )
-    tr.add_argument(
-        "--full-epochs", type=_whole(0), default=2, help="of a pair on all pictures; 0 for none (default 2)"
-    )
-    tr.add_argument("--json", metavar="FILE", help="also write the results to FILE")
-    tr.set_defaults(run=_bench_training, extra="models,peers")
-    sw = kinds.add_parser("sweep", help="speed-up of two workers over one")
-    sw.add_argument("--runs", type=_whole(1), default=16, help="training runs for the speed-up (default 16)")
-    sw.add_argument(
-        "--rounds", type=_whole(1), default=2, help="turns of one and two workers; the best of each (default 2)"
-    )
-    sw.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
-    sw.set_defaults(run=_bench_sweep, extra="scale")
-    ri = kinds.add_parser(
-        "ridge", help="ridge regression on the raw pixels of recorded runs, for the regime of verdicts"
-    )
+    _count(tr, "--seeds", 5, "of the accuracy comparison")
+    _count(tr, "--epochs", 4, "of each of its runs")
+    _count(tr, "--subset", None, "pictures that each of its runs trains on (default all)", least=64)
+    _count(tr, "--full-epochs", 2, "of a pair on all pictures; 0 for none", least=0)
+
+    sw = add("sweep", "speed-up of two workers over one", "scale", rounds=2)
+    _count(sw, "--runs", 16, "training runs for the speed-up")
+
+    ri = add("ridge", "ridge regression on the raw pixels of recorded runs, for the regime of verdicts", "book")
     ri.add_argument("records", nargs="*", metavar="FILE", help="files of records (default book/results/*.jsonl)")
     ri.add_argument("--whole", nargs="*", default=[], metavar="NAME", help="data sets to do as a whole, too")
-    ri.set_defaults(run=_bench_ridge, extra="book")
-    lo = kinds.add_parser("load", help="a sweep of very many runs: overhead, memory, resuming, kills")
-    lo.add_argument("--runs", type=_whole(1), default=10000, help="trivial runs (default 10000)")
-    lo.add_argument("--kills", type=_whole(0), default=10, help="random moments to kill the driver at (default 10)")
-    lo.add_argument("--killed-runs", type=_whole(20), metavar="N", help="runs of the killed sweep (default as --runs)")
-    lo.add_argument("--json", metavar="FILE", help="write the numbers to FILE as JSON ('-' for the screen)")
-    lo.set_defaults(run=_bench_load, extra="scale")
 
-
-def _bench_training(args: argparse.Namespace) -> int:
-    from lae_core.runs.files import UsageError
-    from lae_core.training.datasets import DATASETS
-
-    if args.data not in DATASETS:
-        raise UsageError(f"--data = {args.data!r} is invalid; expected digits, cifar10 or cifar100")
-    _check_report(args.json)
-    from lae_core.bench import training
-
-    return training.main(args)
-
-
-def _bench_ridge(args: argparse.Namespace) -> int:
-    from lae_core.bench import ridge
-
-    return ridge.main(args)
-
-
-def _bench_sweep(args: argparse.Namespace) -> int:
-    _check_report(args.json)
-    from lae_core.bench import sweep
-
-    return sweep.main(args)
-
-
-def _bench_load(args: argparse.Namespace) -> int:
-    from lae_core.runs.files import UsageError
-
-    _check_report(args.json)
-    killed_runs = args.killed_runs or args.runs
-    if args.kills >= killed_runs or killed_runs > args.runs:
-        raise UsageError(
-            f"--killed-runs = {killed_runs} is invalid; expected more than --kills = {args.kills}, "
-            f"at most --runs = {args.runs}"
-        )
-    from lae_core.bench import load
-
-    return load.main(args)
-
-
-def _sweep(args: argparse.Namespace) -> int:
-    from lae_core.runs import sweep_command
-
-    return sweep_command.main(args)
+    lo = add("load", "a sweep of very many runs: overhead, memory, resuming, kills", "scale")
+    _count(lo, "--runs", 10000, "trivial runs")
+    _count(lo, "--kills", 10, "random moments to kill the driver at", least=0)
+    _count(lo, "--killed-runs", None, "runs of the killed sweep (default as --runs)", least=20)
 
 
 def _add_sweep(commands: argparse._SubParsersAction) -> None:
@@ -257,26 +180,7 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
     )
     _add_minutes(sweep)
     sweep.add_argument("--dry-run", action="store_true", help="only list what would run")
-    sweep.set_defaults(run=_sweep, extra="scale")
-
-
-def _minutes(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected a number of minutes above 0")
-    return value
-
-
-def _add_minutes(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--minutes",
-        type=_minutes,
-        metavar="M",
-        help="stop training well before M minutes have passed, with checkpoints (exit code 3); started again it resumes",
-    )
+    sweep.set_defaults(run="lae_core.runs.sweep_command:main", extra="scale")
 
 
 def _add_run(commands: argparse._SubParsersAction) -> None:
@@ -296,13 +200,13 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     )
     _add_minutes(run)
     run.add_argument("--output", metavar="F", help="executed notebook to write (default _build/runs/part/name.ipynb)")
-    run.set_defaults(run=lambda args: _book_commands().run(args), extra="book")
+    run.set_defaults(run="lae_core.book.commands:run", extra="book")
 
 
 def _add_params(commands: argparse._SubParsersAction) -> None:
     params = commands.add_parser("params", help="list a notebook's parameters and their values in each profile")
     params.add_argument("notebook", metavar="NOTEBOOK", help="as for `lae run`")
-    params.set_defaults(run=lambda args: _book_commands().params(args), extra="book")
+    params.set_defaults(run="lae_core.book.commands:params", extra="book")
 
 
 def _add_book(commands: argparse._SubParsersAction) -> None:
@@ -317,40 +221,12 @@ def _add_book(commands: argparse._SubParsersAction) -> None:
     book.add_argument("--zip", action="store_true", help="also pack the pages into one file, to read without a network")
     book.add_argument("--print", action="store_true", help="also write all chapters as one page, to print")
     book.add_argument("--elsewhere", action="store_true", help="also write the notebooks that Colab and Binder open")
-    book.set_defaults(run=lambda args: _book_commands().book(args), extra="book")
+    book.set_defaults(run="lae_core.book.commands:book", extra="book")
 
 
 def _add_doctor(commands: argparse._SubParsersAction) -> None:
     doctor = commands.add_parser("doctor", help="what this machine has: versions, devices, precision, data, browser")
-    doctor.set_defaults(run=_doctor)
-
-
-def _doctor(args: argparse.Namespace) -> int:
-    from lae_core.book import doctor
-
-    return doctor.main(args)
-
-
-def _book_commands() -> ModuleType:
-    from lae_core.book import commands
-
-    return commands
-
-
-def _data(args: argparse.Namespace) -> int:
-    from lae_core.training import fetch
-
-    names = args.names
-    if args.profile is not None:
-        from lae_core.runs.files import UsageError
-
-        if names:
-            raise UsageError(f"--for = {args.profile!r} is invalid beside NAME = {names[0]!r}; expected one of the two")
-        names = _book_commands().data_sets(args.profile)
-        if not names:
-            print(f"the profile {args.profile} trains on no data set that has to be fetched")
-            return 0
-    return fetch.main(names, args.folder, args.again)
+    doctor.set_defaults(run="lae_core.book.doctor:main")
 
 
 def _add_data(commands: argparse._SubParsersAction) -> None:
@@ -363,13 +239,7 @@ def _add_data(commands: argparse._SubParsersAction) -> None:
     data.add_argument("--for", dest="profile", metavar="P", help="exactly what the notebooks train on at this profile")
     data.add_argument("--from", dest="folder", metavar="FOLDER", help="look in this folder first for a copy by hand")
     data.add_argument("--again", action="store_true", help="fetch again what is there already")
-    data.set_defaults(run=_data, extra="models")
-
-
-def _records(args: argparse.Namespace) -> int:
-    from lae_core.runs import incoming
-
-    return incoming.main(args)
+    data.set_defaults(run="lae_core.book.commands:data", extra="models")
 
 
 def _add_records(commands: argparse._SubParsersAction) -> None:
@@ -383,24 +253,52 @@ def _add_records(commands: argparse._SubParsersAction) -> None:
     )
     add.add_argument("files", nargs="+", metavar="FILE", help="an export, a record.json, or a directory of such")
     add.add_argument("--into", default="book/results/gpu.jsonl", metavar="FILE", help="default book/results/gpu.jsonl")
-    add.set_defaults(run=_records, extra="models")
+    add.set_defaults(run="lae_core.runs.incoming:main", extra="models")
+
+
+def _check_bench(args: argparse.Namespace) -> None:
+    """Refuse, before anything slow is imported, what a benchmark could only fail on at its end or on its way."""
+    from lae_core.runs.files import UsageError, check_output_file
+
+    if args.kind == "training":
+        from lae_core.training.datasets import DATASETS
+
+        if args.data not in DATASETS:
+            raise UsageError(f"--data = {args.data!r} is invalid; expected digits, cifar10 or cifar100")
+    if args.kind == "load":
+        killed_runs = args.killed_runs or args.runs
+        if not args.kills < killed_runs <= args.runs:
+            raise UsageError(
+                f"--killed-runs = {killed_runs} is invalid; expected more than --kills = {args.kills}, "
+                f"at most --runs = {args.runs}"
+            )
+    if args.kind == "ridge" or args.json in (None, "-") or not check_output_file("--json", args.json).exists():
+        return
+    try:
+        is_report = "provenance" in json.loads(Path(args.json).read_text(encoding="utf-8"))
+    except (ValueError, TypeError):
+        is_report = False
+    if not is_report:
+        raise UsageError(
+            f"--json = {args.json!r} is invalid (it exists and is no report of `lae bench`); "
+            "expected a new file, or such a report"
+        )
 
 
 def parser() -> argparse.ArgumentParser:
     top = _Parser(prog="lae", description="LogAvgExp pooling and the executable edition of its paper.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (
-        _add_run,
-        _add_params,
-        _add_book,
-        _add_doctor,
-        _add_data,
-        _add_sweep,
-        _add_records,
-        _add_bench,
-    ):
+    for add in (_add_run, _add_params, _add_book, _add_doctor, _add_data, _add_sweep, _add_records, _add_bench):
         add(commands)
     return top
+
+
+def _call(args: argparse.Namespace) -> int:
+    """Import what the command needs, no earlier than now, and run it."""
+    if args.command == "bench":
+        _check_bench(args)
+    module, _, function = args.run.partition(":")
+    return getattr(importlib.import_module(module), function)(args)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -408,7 +306,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = parser().parse_args(argv)
         name = " ".join(["lae", args.command, *([args.kind] if "kind" in args else [])])
-        status = args.run(args)
+        status = _call(args)
         sys.stdout.flush()  # here, where a reader that has gone away is no surprise
         return status
     except KeyboardInterrupt:
@@ -427,13 +325,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{name}: {where}{error.strerror or error}", file=sys.stderr)
         return 1
-    except ValueError as error:
+    except Exception as error:
+        from lae_core.book.notebooks import BookError
         from lae_core.runs.files import UsageError
+        from lae_core.training import deadline
 
-        if not isinstance(error, UsageError):
+        if not isinstance(error, BookError | UsageError):
             raise
         print(f"{name}: {error}", file=sys.stderr)
-        return 2
+        if isinstance(error, UsageError):
+            return 2
+        return deadline.EXIT_CODE if deadline.passed() else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ checks; the imports are those that it sees.
 from __future__ import annotations
 
 import ast
-import html
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 import grimp
 
 from lae_core.book.stage import Stage
+from lae_core.book.template import fill
 
 Pairs = Mapping[tuple[str, str], int]
 
@@ -46,32 +46,20 @@ def _subpackage(module: str) -> str:
 
 def write(stage: Stage) -> None:
     """Write the figure and the table into the staged tree."""
-    generated = stage.source / "book" / "_generated"
-    generated.mkdir(parents=True, exist_ok=True)
     names, pairs = layers(stage.root), imports_between()
-    (generated / "architecture.svg").write_text(drawing(names, pairs), encoding="utf-8")
-    (generated / "architecture.md").write_text(page(names, pairs, stage.root / "lae_core"), encoding="utf-8")
+    stage.write("_generated/architecture.svg", drawing(names, pairs))
+    stage.write("_generated/architecture.md", page(names, pairs, stage.root / "lae_core"))
 
 
 def page(names: Sequence[str], pairs: Pairs, package: Path) -> str:
     """The figure with its alt text, and what each subpackage holds."""
-    lines = ["```{figure} _generated/architecture.svg", ":name: fig-architecture", f":alt: {spoken(names, pairs)}", ""]
-    lines += [
-        "The subpackages of `lae_core`. Each imports only from those above it: along its line to a dot, then up to"
-    ]
-    lines += [
-        "the arrow. The number in a dot counts imports, from one module to another. Drawn from the source.",
-        "```",
-        "",
-    ]
-    lines += ["```{list-table} The subpackages", ":name: tab-subpackages", ":header-rows: 1", ":widths: 20 62 18", ""]
-    lines += ["* - subpackage", "  - holds", "  - modules"]
+    rows = []
     for name in names:
         # a subpackage's `__init__` sorts before its other modules
         files = sorted((package / name).rglob("*.py")) or [package / f"{name}.py"]
-        said = (ast.get_docstring(ast.parse(files[0].read_text(encoding="utf-8"))) or "").splitlines()
-        lines += [f"* - `{name}`", f"  - {said[0] if said else ''}", f"  - {len(files)}"]
-    return "\n".join([*lines, "```", ""])
+        said = (ast.get_docstring(ast.parse(files[0].read_text(encoding="utf-8"))) or "").partition("\n")[0]
+        rows.append((name, said, len(files)))
+    return fill("architecture.md", alt=spoken(names, pairs), rows=rows)
 
 
 def spoken(names: Sequence[str], pairs: Pairs) -> str:
@@ -82,47 +70,18 @@ def spoken(names: Sequence[str], pairs: Pairs) -> str:
     return f"{len(names)} boxes, one below the other. " + "; ".join([f"{', '.join(free)} imports from none", *parts])
 
 
-# The drawing, in units that are pixels on a phone.
-_ROW, _BOX, _HIGH, _LANE, _EDGE = 46, 96, 30, 34, 6
-
-
 def drawing(names: Sequence[str], pairs: Pairs) -> str:
-    """Boxes from top to bottom; each one that is imported from has a lane, which its importers' lines meet in dots."""
+    """Boxes from top to bottom; each one that is imported from has a lane, which its importers' lines meet in dots.
+
+    The template places them; the numbers are units that are pixels on a phone.
+    """
     lanes = [name for name in names if any(target == name for _, target in pairs)]
     # The last lane is the nearest: no arrow has to cross a box or a longer lane's turn.
-    x = {name: _EDGE + _BOX + 22 + _LANE * index for index, name in enumerate(reversed(lanes))}
-    middle = {name: _EDGE + _HIGH / 2 + _ROW * index for index, name in enumerate(names)}
-    wide, high = max(x.values()) + 20, _EDGE * 2 + _ROW * (len(names) - 1) + _HIGH
-    right = _EDGE + _BOX
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high:g}" width="{wide}" height="{high:g}" '
-        f'font-family="system-ui, sans-serif" role="img"><title>{html.escape(spoken(names, pairs))}</title>',
-        f'<rect width="{wide}" height="{high:g}" fill="#ffffff"/>',
-    ]
-    for name in names:
-        reach = [x[target] for importer, target in pairs if importer == name]
-        if reach:
-            y = middle[name] + 7
-            parts.append(f'<path d="M{right} {y:g}H{max(reach)}" stroke="#8a8f98" fill="none"/>')
-    for target in lanes:
-        end = max(middle[importer] for importer, imported in pairs if imported == target) + 7
-        y = middle[target] - 7
-        parts.append(
-            f'<path d="M{x[target]} {end:g}V{y:g}H{right + 7}" stroke="#0b5a92" stroke-width="2" fill="none"/>'
-        )
-        parts.append(f'<path d="M{right + 1} {y:g}l8 -4.5v9z" fill="#0b5a92"/>')
-    for (importer, target), number in sorted(pairs.items()):
-        spot = f'cx="{x[target]}" cy="{middle[importer] + 7:g}"'
-        parts.append(f'<circle {spot} r="8.5" fill="#0b5a92"/>')
-        parts.append(
-            f'<text x="{x[target]}" y="{middle[importer] + 10.8:g}" text-anchor="middle" font-size="10.5" '
-            f'fill="#ffffff">{number}</text>'
-        )
-    for name in names:
-        top = middle[name] - _HIGH / 2
-        parts.append(
-            f'<rect x="{_EDGE}" y="{top:g}" width="{_BOX}" height="{_HIGH}" rx="5" fill="#eaf2f8" stroke="#0b5a92"/>'
-            f'<text x="{_EDGE + _BOX / 2:g}" y="{middle[name] + 5:g}" text-anchor="middle" font-size="14.5" '
-            f'font-weight="600" fill="#15202b">{name}</text>'
-        )
-    return "\n".join([*parts, "</svg>", ""])
+    x = {name: 124 + 34 * index for index, name in enumerate(reversed(lanes))}
+    y = {name: 21 + 46 * index for index, name in enumerate(names)}
+    reach = {name: max((x[target] for importer, target in pairs if importer == name), default=0) for name in names}
+    end = {name: max(y[importer] for importer, target in pairs if target == name) for name in lanes}
+    return fill(
+        "architecture.svg", x=x, y=y, reach=reach, end=end, dots=sorted(pairs.items()),
+        alt=spoken(names, pairs), width=max(x.values()) + 20, height=max(y.values()) + 21,
+    )  # fmt: skip

@@ -1,7 +1,7 @@
 """Many notebooks brought up to date: those on a CPU side by side, those on a GPU one after another.
 
-Each runs in a worker process that sits in a process group of its own: Ctrl-C reaches only us, and we pass it on once,
-so that each worker can stop its kernel in good order.
+Each runs in a worker process with a process group of its own: Ctrl-C reaches only the parent, which passes it on once,
+so that each worker can shut down its kernel.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lae_core.book.cache import Cache
 from lae_core.book.execute import CellError, Executed, uses_gpu
 from lae_core.book.notebooks import Notebook
-from lae_core.book.progress import Live
+from lae_core.book.progress import Progress
 from lae_core.training import deadline
 
 
 def execute_all(
     root: Path, notebooks: list[Notebook], profile: str, force: bool = False, say: Callable[[str], None] = print
 ) -> dict[str, Executed]:
-    """Bring every notebook's execution up to date. All of them run even if one fails; failures are told together."""
+    """Bring every notebook's execution up to date. All of them run even if one fails; failures are reported together."""
     cache = Cache(root)
-    for notebook in notebooks:
-        cache.tidy(notebook)
     values = {notebook.name: notebook.values(profile) for notebook in notebooks}
     found = {} if force else {nb.name: cache.find(nb, values[nb.name]) for nb in notebooks}
     stale = [notebook for notebook in notebooks if found.get(notebook.name) is None]
@@ -46,9 +44,8 @@ def execute_all(
             failures.append(str(error))
             say(f"  FAILED   {name}")
 
-    jobs = [(nb.name, (root, nb.name, values[nb.name], force)) for nb in stale]
-    on_gpu = {nb.name for nb in stale if uses_gpu(values[nb.name])}
-    _run([job for job in jobs if job[0] not in on_gpu], [job for job in jobs if job[0] in on_gpu], finished)
+    jobs = [Job(nb.name, uses_gpu(values[nb.name]), (root, nb.name, values[nb.name], force)) for nb in stale]
+    _run(jobs, finished)
     late = [nb.name for nb in stale if found.get(nb.name) is None]
     if late and deadline.passed():
         left = f"{len(late)} of {len(stale)} notebooks are left: {', '.join(late)}"
@@ -58,41 +55,35 @@ def execute_all(
     return {notebook.name: done for notebook in notebooks if (done := found[notebook.name])}
 
 
-Job = tuple[str, tuple[Path, str, dict[str, Any], bool]]
+class Job(NamedTuple):
+    notebook: str
+    gpu: bool
+    arguments: tuple[Path, str, dict[str, Any], bool]  # of `_execute_one`
 
 
-def _run(cpu: list[Job], gpu: list[Job], finished: Callable[[str, Future], None]) -> None:
-    """Hand out a job whenever a worker is free, never ahead: a queued job could not be called back."""
-    if not cpu and not gpu:
-        return
-    context = multiprocessing.get_context("spawn")
+def _run(waiting: list[Job], finished: Callable[[str, Future], None]) -> None:
+    """Start a job when a worker is free, not earlier: a job that is queued in the pool cannot be cancelled."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    sizes = (max(1, min(len(cpu), cores)), 1)
-    pools = [ProcessPoolExecutor(size, mp_context=context, initializer=_start_worker) for size in sizes]
-    lanes = list(zip(pools, sizes, (list(cpu), list(gpu)), strict=True))
-    running: dict[Future[tuple[Executed, float]], tuple[str, int]] = {}
+    pool = ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker)
+    running: dict[Future[tuple[Executed, float]], Job] = {}
     try:
-        while running or any(jobs for _, _, jobs in lanes):
-            for lane, (pool, size, jobs) in enumerate(lanes):
-                if deadline.passed():
-                    jobs.clear()
-                while jobs and sum(used == lane for _, used in running.values()) < size:
-                    name, arguments = jobs.pop(0)
-                    running[pool.submit(_execute_one, *arguments)] = name, lane
-            if not running:
-                break
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                name, _ = running.pop(future)
-                finished(name, future)
+        while waiting or running:
+            if deadline.passed():
+                waiting = []
+            for job in list(waiting):
+                gpu_is_taken = job.gpu and any(other.gpu for other in running.values())
+                if len(running) < cores and not gpu_is_taken:
+                    waiting.remove(job)
+                    running[pool.submit(_execute_one, *job.arguments)] = job
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                finished(running.pop(future).notebook, future)
     except KeyboardInterrupt:
         for child in multiprocessing.active_children():
             if child.pid:
                 os.kill(child.pid, signal.SIGINT)
         raise
     finally:
-        for pool in pools:
-            pool.shutdown()
+        pool.shutdown()
 
 
 def _start_worker() -> None:
@@ -102,10 +93,10 @@ def _start_worker() -> None:
 
 
 def _execute_one(root: Path, name: str, values: dict[str, Any], force: bool) -> tuple[Executed, float]:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # from now on there is something to stop
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # from now on there is a kernel to stop
     try:
         start = time.perf_counter()
-        executed = Cache(root).run(Notebook(root, name), values, Live(name, every=60, brief=True), force)
+        executed = Cache(root).run(Notebook(root, name), values, Progress(name, every=60, brief=True), force)
         return executed, time.perf_counter() - start
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)

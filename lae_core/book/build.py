@@ -24,9 +24,9 @@ import nbformat
 import yaml
 from filelock import FileLock
 
-from lae_core.book import architecture, claims_page, elsewhere, front_page, rerun_pages, run_times, use_pages
+from lae_core.book import architecture, claims_page, elsewhere, front_page, rerun_pages, use_pages
 from lae_core.book.batch import execute_all
-from lae_core.book.cache import PACKAGE
+from lae_core.book.cache import package_directory
 from lae_core.book.execute import Executed
 from lae_core.book.notebooks import BookError, Notebook, NotebookError
 from lae_core.book.outputs import STAMP, check_book_directory
@@ -40,7 +40,6 @@ class BuildError(BookError):
 
 # Pages made from executed results. Each function writes what it likes under `stage.source`.
 GENERATORS: list[Callable[[Stage], None]] = [
-    run_times.write,
     claims_page.write,
     front_page.write,
     use_pages.write,
@@ -58,21 +57,17 @@ def toc_parts(root: Path) -> list[tuple[str, list[str]]]:
     """The parts of `_toc.yml`, each with its caption and its pages; the first holds the front page and has no caption."""
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
 
-    def walk(node: Any) -> Iterator[str]:
-        if isinstance(node, dict):
-            if "file" in node:
-                yield node["file"]
-            for value in node.values():
-                yield from walk(value)
-        elif isinstance(node, list):
-            for value in node:
-                yield from walk(value)
+    def without_suffix(file: str) -> str:
+        return re.sub(r"\.(md|ipynb)$", "", file)
 
-    def name(file: str) -> str:
-        return os.path.splitext(file)[0] if file.endswith((".md", ".ipynb")) else file
+    def pages(part: dict[str, Any]) -> Iterator[str]:
+        for entry in part.get("chapters", part.get("sections", [])):
+            if "file" in entry:
+                yield without_suffix(entry["file"])
+            yield from pages(entry)
 
-    parts = [(part.get("caption", ""), [name(file) for file in walk(part)]) for part in toc.get("parts", [toc])]
-    return [("", [name(toc["root"])]), *parts]
+    parts = [(part.get("caption", ""), list(pages(part))) for part in toc.get("parts", [toc])]
+    return [("", [without_suffix(toc["root"])]), *parts]
 
 
 def book_title(root: Path) -> str:
@@ -93,33 +88,30 @@ def stage_pages(root: Path, source: Path, profile: str, executed: dict[str, Exec
     """Lay out the tree that Sphinx reads, afresh."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(root / "book", source / "book", ignore=shutil.ignore_patterns("results", "*.yml"))
-    for name, done in executed.items():
-        page = nbformat.read(done.notebook, as_version=4)
-        page.metadata["lae"]["profile"] = profile
-        target = source / "notebooks" / f"{name}.ipynb"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(page, target)
     stage = Stage(root, source, profile, executed)
     for generate in GENERATORS:
         generate(stage)
-    for page in source.rglob("*.md"):
-        page.write_text(_link_to_executed(page.read_text(encoding="utf-8"), page.parent), encoding="utf-8")
-    for path in source.rglob("*.ipynb"):
-        page = nbformat.read(path, as_version=4)
+    notebooks = {source / "notebooks" / f"{name}.ipynb": done for name, done in executed.items()}
+
+    def link_to_executed(text: str, folder: Path) -> str:
+        """Links name the text file, as in the repository; what is staged of a notebook is its execution."""
+
+        def suffix(match: re.Match[str]) -> str:
+            target = Path(os.path.normpath(folder / f"{match['path']}.ipynb"))
+            return f"]({match['path']}{'.ipynb' if target in notebooks else '.md'}"
+
+        return re.sub(r"\]\((?P<path>[^)\s#:]+)\.md(?=[)#])", suffix, text)
+
+    for path in source.rglob("*.md"):
+        path.write_text(link_to_executed(path.read_text(encoding="utf-8"), path.parent), encoding="utf-8")
+    for path, done in notebooks.items():
+        page = nbformat.read(done.notebook, as_version=4)
+        page.metadata["lae"]["profile"] = profile
         for cell in page.cells:
             if cell.cell_type == "markdown":
-                cell.source = _link_to_executed(cell.source, path.parent)
+                cell.source = link_to_executed(cell.source, path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(page, path)
-
-
-def _link_to_executed(text: str, folder: Path) -> str:
-    """Links name the text file, as in the repository; what is staged of a notebook is its execution."""
-
-    def suffix(match: re.Match[str]) -> str:
-        executed = (folder / f"{match['path']}.ipynb").is_file()
-        return f"]({match['path']}{'.ipynb' if executed else '.md'}"
-
-    return re.sub(r"\]\((?P<path>[^)\s#:]+)\.md(?=[)#])", suffix, text)
 
 
 def render(root: Path, source: Path, html: Path, profile: str) -> None:
@@ -173,7 +165,7 @@ def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
         source, html, stamp = output / "src", output / "html", output / "rendered.json"
         stage_pages(root, source, profile, executed)
         wanted = _fingerprint(root, source)
-        if not force and _stands(stamp, html, wanted):
+        if not force and _is_current(stamp, html, wanted):
             print("nothing changed: the pages stand as they are")
             return html / "index.html"
         stamp.unlink(missing_ok=True)
@@ -185,7 +177,7 @@ def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
     return html / "index.html"
 
 
-def _stands(stamp: Path, html: Path, wanted: dict[str, str]) -> bool:
+def _is_current(stamp: Path, html: Path, wanted: dict[str, str]) -> bool:
     """Whether the pages were rendered from just this, and are all there."""
     try:
         made = json.loads(stamp.read_text(encoding="utf-8"))
@@ -195,8 +187,9 @@ def _stands(stamp: Path, html: Path, wanted: dict[str, str]) -> bool:
 
 
 def _fingerprint(root: Path, source: Path) -> dict[str, str]:
-    """All that rendering depends on: staged pages, settings, and the package (its docstrings are pages too)."""
-    files = [path for path in source.rglob("*") if path.is_file()] + sorted(PACKAGE.rglob("*.py"))
+    """All that rendering depends on: staged pages, settings, and the package (its docstrings and templates show)."""
+    files = [path for path in source.rglob("*") if path.is_file()]
+    files += [path for path in package_directory().rglob("*") if path.suffix in (".py", ".jinja")]
     files += [path for path in (root / "_config.yml", root / "_toc.yml", root / "constraints.txt") if path.is_file()]
     digests = {
         os.path.relpath(path, root): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(files)

@@ -11,33 +11,33 @@ An execution depends on, and is found again only if all of these are as they wer
   notebook that found no records must run again when they arrive;
 - the pinned versions (`constraints.txt`) and the versions installed.
 
-Modules imported by a computed name are not seen; nothing here does that. An entry that is damaged counts as none.
+Modules imported by a computed name are not seen; nothing here does that. A damaged entry is ignored.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-import lae_core
 from lae_core.book.execute import Executed, execute
-from lae_core.book.imports import imports
 from lae_core.book.notebooks import Notebook
 from lae_core.book.outputs import verdicts_beside
 from lae_core.book.progress import Progress
 from lae_core.training import provenance
-from lae_core.training.scratch import remove_abandoned, scratch
+from lae_core.training.scratch import scratch
 
-PACKAGE = Path(lae_core.__file__).resolve().parent
 KEPT = 6  # executions of one notebook: a few profiles, and what they were before the last edit
 _NEW = ".new-"  # executions that are not finished
 _FORMAT = "3"  # raise when execute.py changes what an executed notebook looks like
@@ -48,7 +48,7 @@ class Cache:
     """The executions under `<root>/_build/executed/`."""
 
     root: Path
-    package: Path = field(default_factory=lambda: PACKAGE)  # the reference page would print a plain default's path
+    package: str = "lae_core"
 
     @property
     def directory(self) -> Path:
@@ -85,10 +85,6 @@ class Cache:
         self._prune(home)
         return self._executed(notebook, name, done.reads)
 
-    def tidy(self, notebook: Notebook) -> None:
-        """Remove what a killed execution left half done."""
-        remove_abandoned(self.directory / notebook.name, _NEW)
-
     def why_stale(self, notebook: Notebook, values: dict[str, Any]) -> str:
         """In a few words, what has changed since the newest kept execution with the same parameters."""
         wanted = self.static_parts(notebook, values)
@@ -104,20 +100,41 @@ class Cache:
     def static_parts(self, notebook: Notebook, values: dict[str, Any]) -> dict[str, str]:
         """What is known before the kernel starts, by name, so that a change can be named."""
         text = notebook.text
-        modules = self._modules.reached(imports(_code(notebook)))
+        sources = {path: self._sources[path] for path in self._reached(_imported(_code(notebook)))}
         parts = {"notebook": _sha(text), "parameters": _sha(json.dumps(values, sort_keys=True)), "format": _FORMAT}
-        parts |= {f"lae_core/{path}": self._modules.digest(path) for path in modules}
+        parts |= {path: _sha(source) for path, source in sources.items()}
         pins = self.root / "constraints.txt"
         installed = provenance.versions(provenance.PAGE_PACKAGES)
         parts["versions"] = _sha(pins.read_text(encoding="utf-8") if pins.is_file() else "", *installed.items())
-        speaking = "\n".join([text, json.dumps(values), *map(self._modules.source, modules)])
-        present = [path.name for path in (self.root / "book/results").rglob("*") if path.name in speaking]
+        mentions = "\n".join([text, json.dumps(values), *sources.values()])
+        present = [path.name for path in (self.root / "book/results").rglob("*") if path.name in mentions]
         parts["names in book/results"] = _sha(*sorted(present))
         return parts
 
     @cached_property
-    def _modules(self) -> _Modules:
-        return _Modules(self.package)
+    def _sources(self) -> dict[str, str]:
+        """The text of every module of the package, by its path."""
+        home = package_directory(self.package)
+        return {path.relative_to(home.parent).as_posix(): path.read_text("utf-8") for path in home.rglob("*.py")}
+
+    def _reached(self, names: Iterable[str]) -> list[str]:
+        """The files of all modules that importing `names` can end up executing, those of packages on the way included.
+
+        grimp finds them as well, but a Ctrl-C while it reads the package becomes a panic of its Rust code.
+        """
+        waiting, seen, found = list(names), set(), set()
+        while waiting:
+            name = waiting.pop()
+            if not name or name in seen:
+                continue
+            seen.add(name)
+            above, stem = name.rpartition(".")[0], name.replace(".", "/")
+            waiting.append(above)
+            for path, package in ((f"{stem}.py", above), (f"{stem}/__init__.py", name)):
+                if path in self._sources:
+                    found.add(path)
+                    waiting += _imported(self._sources[path], package)
+        return sorted(found)
 
     def _digests(self, paths: Iterable[str]) -> dict[str, str]:
         return {path: self._digest(path) for path in paths}
@@ -150,47 +167,23 @@ class Cache:
             shutil.rmtree(old.parent, ignore_errors=True)
 
 
-class _Modules:
-    """The package's modules: which import which, and what their sources hash to. Read once for each build."""
+def package_directory(package: str = "lae_core") -> Path:
+    spec = find_spec(package)
+    assert spec is not None and spec.origin is not None, f"{package} is not a package"
+    return Path(spec.origin).resolve().parent
 
-    def __init__(self, package: Path):
-        self._package = package
-        self._sources: dict[str, str] = {}
-        self._needs: dict[str, set[str]] = {}
 
-    def source(self, path: str) -> str:
-        if path not in self._sources:
-            self._sources[path] = (self._package / path).read_text(encoding="utf-8")
-        return self._sources[path]
-
-    def digest(self, path: str) -> str:
-        return _sha(self.source(path))
-
-    def reached(self, names: Iterable[str]) -> list[str]:
-        """The files, relative to the package, of all modules that importing `names` can end up executing."""
-        waiting, found = list(names), set()
-        while waiting:
-            for path in self._files(waiting.pop()):
-                if path not in found:
-                    found.add(path)
-                    if path not in self._needs:
-                        self._needs[path] = set(imports(self.source(path), self._dotted(path)))
-                    waiting.extend(self._needs[path])
-        return sorted(found)
-
-    def _files(self, name: str) -> Iterator[str]:
-        """`lae_core.a.b`: the `__init__.py` of each package on the way, and b itself if that is a module."""
-        parts = name.split(".")[1:]
-        for depth in range(len(parts) + 1):
-            stem = "/".join(parts[:depth])
-            for path in (f"{stem}/__init__.py".lstrip("/"), f"{stem}.py"):
-                if (self._package / path).is_file():
-                    yield path
-
-    @staticmethod
-    def _dotted(path: str) -> str:
-        """The package that relative imports in `path` start from."""
-        return ".".join(("lae_core", *Path(path).parent.parts))
+@functools.cache
+def _imported(code: str, package: str = "") -> list[str]:
+    """Every dotted name that an import statement anywhere in `code` brings in; relative ones start from `package`."""
+    names = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            names += [f"{module}.{alias.name}" for alias in node.names]
+    return names
 
 
 def _code(notebook: Notebook) -> str:

@@ -1,39 +1,18 @@
-"""The commands `lae run`, `lae params`, `lae book`. An error that a user can mend is one message, no traceback."""
+"""The commands that read the notebooks: `lae run`, `lae params`, `lae book`, and what `lae data --for` fetches."""
 
 from __future__ import annotations
 
 import argparse
-import functools
 import os
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from lae_core.book.notebooks import BookError, Notebook, NotebookError, find_notebook, profiles, project_root
+from lae_core.book.notebooks import Notebook, check_profile, find_notebook, profiles, project_root
 from lae_core.book.outputs import check_output
+from lae_core.runs.files import UsageError
 from lae_core.training import deadline
 
-Command = Callable[[argparse.Namespace], int]
 
-
-def _one_message(command: Command) -> Command:
-    """The command with its errors told in one message: 2 for what cannot be run at all, 1 for what failed on the way."""
-
-    @functools.wraps(command)
-    def told(args: argparse.Namespace) -> int:
-        try:
-            return command(args)
-        except BookError as error:
-            print(f"lae {command.__name__}: {error}", file=sys.stderr)
-            if deadline.passed():
-                return deadline.EXIT_CODE
-            return 2 if isinstance(error, NotebookError) else 1
-
-    return told
-
-
-@_one_message
 def run(args: argparse.Namespace) -> int:
     """`lae run NOTEBOOK`: everything is checked before the libraries that start kernels are even loaded."""
     notebook = find_notebook(args.notebook, project_root())
@@ -42,15 +21,14 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         output = check_output(args.output, notebook.root / "_build")
     from lae_core.book.execute import execute
-    from lae_core.book.progress import Live
+    from lae_core.book.progress import Progress
 
     deadline.set_minutes(args.minutes)
-    done = execute(notebook, values, output, Live(notebook.name))
+    done = execute(notebook, values, output, Progress(notebook.name))
     print(f"executed in {done.metadata['seconds']:.1f} s: {os.path.relpath(done.notebook)}")
     return 0
 
 
-@_one_message
 def params(args: argparse.Namespace) -> int:
     """`lae params NOTEBOOK`."""
     print(parameter_table(find_notebook(args.notebook, project_root())))
@@ -73,11 +51,11 @@ def parameter_table(notebook: Notebook) -> str:
     return "\n".join([f"{notebook.title} (notebooks/{notebook.name}.md)", "", *lines])
 
 
-@_one_message
 def book(args: argparse.Namespace) -> int:
     """`lae book`."""
     start = time.perf_counter()
     root = project_root()
+    check_profile(args.profile, root)
     if args.plan:
         return _show_plan(root, args.profile)
     deadline.set_minutes(args.minutes)
@@ -106,26 +84,25 @@ def _show_plan(root: Path, profile: str) -> int:
     from lae_core.book import plan
     from lae_core.runs.records import RunStore
 
-    _check_profile(root, profile)
     place = Path(os.environ.get("LAE_RUNS", "runs"))
     store = RunStore(place) if (place / "store.json").is_file() else None  # opening one would create it
     print(plan.report(plan.plan(root, profile, store), place))
     return 0
 
 
-def _check_profile(root: Path, profile: str) -> None:
-    if profile not in profiles(root):
-        raise NotebookError(f"unknown profile {profile!r}: choose from {', '.join(profiles(root))}")
+def data(args: argparse.Namespace) -> int:
+    """`lae data`: the data sets that are named, or those that the notebooks train on at a profile."""
+    from lae_core.training import fetch
 
+    names = args.names
+    if args.profile is not None:
+        if names:
+            raise UsageError(f"--for = {args.profile!r} is invalid beside NAME = {names[0]!r}; expected one of the two")
+        check_profile(args.profile, project_root())
+        from lae_core.book import plan
 
-def data_sets(profile: str) -> list[str]:
-    """The data sets that the notebooks train on at a profile, for `lae data --for`."""
-    from lae_core.book import plan
-    from lae_core.runs.files import UsageError
-
-    try:
-        root = project_root()
-        _check_profile(root, profile)
-    except NotebookError as error:
-        raise UsageError(f"--for: {error}") from None
-    return plan.plan(root, profile).data_sets
+        names = plan.plan(project_root(), args.profile).data_sets
+        if not names:
+            print(f"the profile {args.profile} trains on no data set that has to be fetched")
+            return 0
+    return fetch.main(names, args.folder, args.again)

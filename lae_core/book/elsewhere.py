@@ -14,44 +14,12 @@ from typing import Any
 import nbformat
 
 from lae_core.book.notebooks import BookError
+from lae_core.book.template import fill
 from lae_core.training import provenance
 
 BRANCH = "notebooks"
 PYTHON = "3.11"  # the oldest that the project supports, on which the published book is built
 GITHUB = "https://github.com/"  # Colab opens notebooks from nowhere else
-
-_CELL = """\
-# Run this cell first. It fetches the project as it was when this notebook was executed, and installs the versions that
-# the book is built with: some minutes, and gigabytes where torch is missing. Restart the kernel if you are asked to.
-import os
-import subprocess
-import sys
-
-repository = {repository!r}
-commit = {commit!r}
-folder = os.path.expanduser(f"~/logavgexp-{{commit[:12]}}")
-os.makedirs(folder, exist_ok=True)
-os.chdir(folder)  # notebooks read recorded runs from there
-
-def run(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stdout)
-
-
-run("git", "init", "--quiet")
-run("git", "fetch", "--quiet", "--depth=1", repository, commit)
-run("git", "checkout", "--quiet", commit)
-kernel = ("ipykernel", "ipython", "jupyter_", "pyzmq", "tornado", "traitlets")  # what runs this cell stays as it is
-with open("constraints.txt") as versions, open("pins.txt", "w") as pins:
-    pins.writelines(line for line in versions if not line.startswith(kernel))
-run(sys.executable, "-m", "pip", "install", "--quiet", "--constraint", "pins.txt", "--editable", ".[notebooks]")
-"""
-
-_README = """\
-The notebooks of the book, executed at commit {commit} of {repository}, for Colab and Binder. The first cell of each installs what
-it needs; `requirements.txt` and `runtime.txt` are for Binder. Every publication of the book replaces this branch.
-"""
 
 
 class NotPublished(BookError):
@@ -63,9 +31,9 @@ def repository_url() -> str:
 
     This is the one place that knows. Without it pages link neither to sources nor to Colab and Binder.
     """
-    told = os.environ.get("LAE_REPOSITORY")
+    given = os.environ.get("LAE_REPOSITORY")
     server, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
-    return told.rstrip("/") if told else f"{server}/{name}" if server and name else ""
+    return given.rstrip("/") if given else f"{server}/{name}" if server and name else ""
 
 
 def launch_options(repository: str) -> dict[str, Any]:
@@ -82,7 +50,7 @@ def launch_options(repository: str) -> dict[str, Any]:
 
 def install_cell(repository: str, commit: str) -> str:
     """The code that a notebook starts with elsewhere."""
-    return _CELL.format(repository=repository, commit=commit)
+    return fill("install.py", repository=repository, commit=commit)
 
 
 def requirements(repository: str, commit: str) -> str:
@@ -104,7 +72,7 @@ def write(root: Path, source: Path, folder: Path, repository: str) -> None:
         nbformat.write(page, target)
     shutil.copy(root / "constraints.txt", folder / "constraints.txt")
     files = {
-        "README.md": _README.format(repository=repository, commit=commit),
+        "README.md": fill("elsewhere_readme.md", repository=repository, commit=commit),
         "requirements.txt": requirements(repository, commit),
         "runtime.txt": f"python-{PYTHON}\n",
     }

@@ -1,4 +1,4 @@
-"""One notebook, executed: jupytext reads the text, papermill sets the parameters and runs it, the result appears whole.
+"""One notebook, executed: jupytext reads the text, papermill runs it with the parameters, the result appears whole.
 
 The kernel works in the checkout's root with one thread for each numerical library, so that a page does not depend on
 how many notebooks ran beside it. Bars on stderr reach the terminal live and leave no trace in the executed notebook.
@@ -16,18 +16,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import nbformat
 from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
-from papermill.engines import NBClientEngine, papermill_engines
+from papermill.engines import Engine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from papermill.execute import execute_notebook
+from traitlets.config import Config
 
 from lae_core.book.notebooks import BookError, Notebook
-from lae_core.book.outputs import replace_directory, verdicts_beside
+from lae_core.book.outputs import verdicts_beside
 from lae_core.book.progress import ANSI, Progress
 from lae_core.training import provenance
 from lae_core.training.scratch import scratch as scratch_directory
@@ -39,46 +40,39 @@ class CellError(BookError):
     """A cell raised; the message shows the cell and its error."""
 
 
-class _Client(PapermillNotebookClient):
-    """Papermill's client; on Ctrl-C it interrupts the kernel, whose cell then has some seconds to stop its workers."""
-
-    def connect_in(self, private: str) -> None:
-        """Talk through sockets in `private`: on ports, two kernels that start at once can pick the same one."""
-        self.km = self.create_kernel_manager()
-        self.km.shutdown_wait_time = 20.0
-        if os.name == "posix" and private:
-            self.km.connection_file = os.path.join(private, "kernel.json")
-            self.km.transport = "ipc"
-            self.km.ip = os.path.join(private, "kernel")
-
-
-class _Engine(NBClientEngine):
-    """Papermill's own engine, with our progress told about each cell."""
+class _Engine(Engine):
+    """Papermill's own engine, but with a kernel of ours: how it is started, and through which sockets it talks."""
 
     @classmethod
     def execute_managed_notebook(
-        cls, nb_man: Any, kernel_name: str, progress: Progress, kernel_log: IO[str], **kwargs: Any
+        cls, nb_man: Any, kernel_name: str, progress: Progress, kernel_options: dict[str, Any], **_: Any
     ) -> NotebookNode:
-        own = [cell.cell_type == "code" and "injected-parameters" not in _tags(cell) for cell in nb_man.nb.cells]
-        code = [index for index, counts in enumerate(own) if counts]
-        started = nb_man.cell_start
+        code = [index for index, cell in enumerate(nb_man.nb.cells) if cell.cell_type == "code"]
 
-        def cell_start(cell: NotebookNode, cell_index: int, **more: Any) -> None:
+        def cell_started(cell: NotebookNode, cell_index: int) -> None:
             if cell_index in code:
                 progress.cell(code.index(cell_index) + 1, len(code))
-            started(cell, cell_index, **more)
 
-        nb_man.cell_start = cell_start
-        client = _Client(
-            nb_man,
-            kernel_name=kernel_name,
-            startup_timeout=kwargs["start_timeout"],
-            timeout=None,
-            stderr_file=progress,
-        )
         with _socket_directory() as private:
-            client.connect_in(private)
-            return client.execute(stderr=kernel_log)
+            client = PapermillNotebookClient(
+                nb_man,
+                kernel_name=kernel_name,
+                startup_timeout=180,
+                timeout=None,
+                stderr_file=progress,
+                on_cell_start=cell_started,
+                config=_kernel_manager_config(private),
+            )
+            return client.execute(**kernel_options)
+
+
+def _kernel_manager_config(private: str) -> Config:
+    """After Ctrl-C a cell has some seconds to stop its workers. On ports, two kernels that start at once can pick the same."""
+    options: dict[str, Any] = {"shutdown_wait_time": 20.0}
+    if os.name == "posix" and private:
+        connection = os.path.join(private, "kernel.json")
+        options |= {"transport": "ipc", "ip": os.path.join(private, "kernel"), "connection_file": connection}
+    return Config(KernelManager=options)
 
 
 @contextlib.contextmanager
@@ -93,11 +87,9 @@ def _socket_directory() -> Iterator[str]:
     yield ""
 
 
-def _tags(cell: NotebookNode) -> list[str]:
-    return cell.metadata.get("tags", [])
-
-
 papermill_engines.register("lae", _Engine)
+# Papermill's messages about paths do not help the reader.
+logging.getLogger("papermill").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)
@@ -135,36 +127,34 @@ def execute(notebook: Notebook, values: dict[str, Any], output: Path, progress: 
         "versions": provenance.versions(provenance.PAGE_PACKAGES),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    overrides = {name: value for name, value in values.items() if value != notebook.parameters[name].default}
     with contextlib.closing(progress), scratch_directory(output.parent, f".{output.stem}-") as scratch:
         begun = time.perf_counter()
-        executed = _run_kernel(notebook, overrides, scratch, progress)
+        executed = _run_kernel(notebook, values, scratch, progress)
         record |= {"seconds": round(time.perf_counter() - begun, 2), "device": provenance.device_name(gpu)}
         record["verdicts"] = sorted(path.name for path in (scratch / "verdicts").iterdir())
-        nbformat.write(_tidied(executed, notebook, values, record), scratch / "notebook.ipynb")
+        nbformat.write(_tidied(executed, record), scratch / "notebook.ipynb")
         verdicts = verdicts_beside(output)
-        replace_directory(scratch / "verdicts", verdicts)
+        shutil.rmtree(verdicts, ignore_errors=True)
+        (scratch / "verdicts").replace(verdicts)
         (scratch / "notebook.ipynb").replace(output)
         reads = tuple(sorted(set((scratch / "reads").read_text(encoding="utf-8").split("\n")) - {""}))
     return Executed(output, verdicts, reads)
 
 
-def _run_kernel(notebook: Notebook, overrides: dict[str, Any], scratch: Path, progress: Progress) -> NotebookNode:
+def _run_kernel(notebook: Notebook, values: dict[str, Any], scratch: Path, progress: Progress) -> NotebookNode:
     """The notebook as its kernel leaves it; a failure is a `CellError`."""
     try:
-        with _kernel_environment(notebook.root, scratch), (scratch / "kernel.log").open("w") as kernel_log:
+        with (scratch / "kernel.log").open("w") as kernel_log:
+            environment = _kernel_environment(notebook.root, scratch)
             return execute_notebook(
-                notebook.read(),
+                _with_values(notebook, values),
                 str(scratch / "notebook.ipynb"),
-                parameters=overrides,
                 engine_name="lae",
                 kernel_name="python3",
                 progress_bar=False,
-                start_timeout=180,
                 request_save_on_cell_execute=False,
-                cwd=notebook.root,
                 progress=progress,
-                kernel_log=kernel_log,
+                kernel_options={"cwd": str(notebook.root), "env": environment, "stderr": kernel_log},
             )
     except PapermillExecutionError as error:
         kept = notebook.root / "_build" / "failed" / f"{notebook.name}.ipynb"
@@ -179,12 +169,12 @@ def _run_kernel(notebook: Notebook, overrides: dict[str, Any], scratch: Path, pr
         raise CellError(f"notebooks/{notebook.name}.md: {error}") from None
 
 
-@contextlib.contextmanager
-def _kernel_environment(root: Path, scratch: Path) -> Iterator[None]:
-    """What the kernel sees in its environment, for as long as it lives."""
+def _kernel_environment(root: Path, scratch: Path) -> dict[str, str]:
+    """The environment of a kernel; the directories that it names are made."""
     (scratch / "verdicts").mkdir()
     (scratch / "reads").touch()
-    settings = {
+    # One thread each, unless the user says otherwise: pages must not depend on what runs beside them.
+    return {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} | os.environ | {
         "LAE_VERDICTS": str(scratch / "verdicts"),
         "LAE_READS": str(scratch / "reads"),
         "LAE_READS_ROOT": str(root),
@@ -194,40 +184,34 @@ def _kernel_environment(root: Path, scratch: Path) -> Iterator[None]:
         # Libraries that ask tqdm for a bar of widgets get one of text, which is what we want.
         "PYTHONWARNINGS": ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), "ignore:IProgress not found"])),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-    }
-    threads = {name: os.environ.get(name, "1") for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    before = dict(os.environ)
-    os.environ.update(settings | threads)
-    # Unknown parameters were refused already; papermill's own account of paths is not for the reader.
-    logging.getLogger("papermill").setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    }  # fmt: skip
 
 
-def _tidied(executed: NotebookNode, notebook: Notebook, values: dict[str, Any], record: dict[str, Any]) -> NotebookNode:
-    """The notebook as a reader should get it: one parameters cell with the values that ran, no bars, no paths."""
-    cells = []
+def _with_values(notebook: Notebook, values: dict[str, Any]) -> NotebookNode:
+    """The notebook with `values` in its parameters cell. Papermill would add a second cell, and a reader see both."""
+    page = notebook.read()
+    for cell in page.cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            cell.source = "\n".join(notebook.parameters[name].line(value) for name, value in values.items())
+    return page
+
+
+def _tidied(executed: NotebookNode, record: dict[str, Any]) -> NotebookNode:
+    """The notebook as a reader should get it: no bars, no paths of this machine."""
     for cell in executed.cells:
-        if "injected-parameters" in _tags(cell):
-            continue
-        if "parameters" in _tags(cell):
-            lines = (notebook.parameters[name].line(value) for name, value in values.items())
-            cell.source = "\n".join(lines)
         cell.metadata.pop("papermill", None)
         if cell.cell_type == "code":
             cell.outputs = _without_bars(cell.outputs)
-        cells.append(cell)
-    executed.cells = cells
     executed.metadata.pop("papermill", None)
     executed.metadata["lae"] = record
     return executed
 
 
 def _without_bars(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Join the pieces of each stream; drop from stderr what was drawn over itself with a carriage return."""
+    """Join the pieces of each stream; drop from stderr what was drawn over itself with a carriage return.
+
+    nbclient's `coalesce_streams` joins streams as well, but leaves the last frame of each bar.
+    """
     joined: list[NotebookNode] = []
     for output in outputs:
         last = joined[-1] if joined else None
@@ -243,7 +227,7 @@ def _without_bars(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def _describe(notebook: Notebook, error: PapermillExecutionError, kept: Path) -> str:
-    """What failed, told once: the kernel's traceback shows the cell's lines and ends with the error."""
+    """What failed: the kernel's traceback shows the cell's lines and ends with the error."""
     trace = ANSI.sub("", "\n".join(error.traceback)).strip().strip("-").strip()
     shown = os.path.relpath(kept)
     return f"notebooks/{notebook.name}.md failed in a cell:\n\n{trace}\n\nThe notebook as far as it got: {shown}"

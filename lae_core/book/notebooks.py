@@ -3,7 +3,7 @@
 A notebook is a MyST text file `notebooks/<part>/<name>.md`. Exactly one of its code cells is tagged `parameters`; each
 line of that cell reads `name: type = value  # help [rule]`. The rule, where there is one, says which values are accepted
 (see `ranges.py`). A profile is a directory `ci/profiles/<profile>/` of flat YAML
-files, one a notebook, that override some of these values. Everything is checked here, before a kernel starts, because
+files, one per notebook, that override some of these values. Everything is checked here, before a kernel starts, because
 papermill only warns about a parameter that does not exist.
 """
 
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lae_core.book.ranges import Rule, read_rule, split_list
+from lae_core.runs.files import UsageError
 
 if TYPE_CHECKING:  # `lae doctor` finds the checkout with this module where torch alone is installed
     from nbformat import NotebookNode
@@ -33,16 +34,16 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 class BookError(Exception):
-    """An error that a user can mend: commands show its message, without a traceback."""
+    """Execution or build failed. The command shows the message, without a traceback."""
 
 
-class NotebookError(BookError, ValueError):
-    """A notebook, profile, parameter or value that cannot be run; the message says what would be accepted."""
+class NotebookError(UsageError):
+    """A notebook, profile, parameter or value is invalid; the message says what is accepted."""
 
 
-def project_root(start: Path | None = None) -> Path:
+def project_root() -> Path:
     """The checkout to work in: the one around the current directory, else the one that this package came from."""
-    here = (start or Path.cwd()).resolve()
+    here = Path.cwd().resolve()
     for candidate in (here, *here.parents, Path(__file__).resolve().parents[2]):
         if (candidate / "_toc.yml").is_file() and (candidate / "notebooks").is_dir():
             return candidate
@@ -166,9 +167,7 @@ class Notebook:
 
     def profile_values(self, profile: str, slow: bool = True) -> dict[str, Any]:
         """What `profile` overrides in this notebook, checked (see `Parameter.check`); nothing if it has no file there."""
-        accepted = profiles(self.root)
-        if profile not in accepted:
-            raise NotebookError(f"unknown profile {profile!r}: choose from {', '.join(accepted)}")
+        check_profile(profile, self.root)
         file = self.root / "ci" / "profiles" / profile / f"{self.name}.yml"
         if not file.is_file():
             return {}
@@ -248,6 +247,11 @@ def profiles(root: Path) -> list[str]:
     directory = root / "ci" / "profiles"
     extra = sorted(entry.name for entry in directory.iterdir() if entry.is_dir()) if directory.is_dir() else []
     return [*PROFILES, *(name for name in extra if name not in PROFILES)]
+
+
+def check_profile(profile: str, root: Path) -> None:
+    if profile not in profiles(root):
+        raise NotebookError(f"unknown profile {profile!r}: choose from {', '.join(profiles(root))}")
 
 
 def all_notebooks(root: Path) -> list[Notebook]:

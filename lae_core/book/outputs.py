@@ -7,22 +7,13 @@ book was built in holds the file `STAMP`. Under `_build`, which is ours, everyth
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
-from lae_core.book.notebooks import NotebookError
 from lae_core.runs.files import UsageError, check_output_file
 
 STAMP = ".lae-book"
-_OURS = (
-    "src",
-    "html",
-    "elsewhere",
-    "print",
-    ".doctrees",
-    "rendered.json",
-    ".build.lock",
-)  # what a build writes in its directory
+# What a build writes in its directory.
+_OURS = ("src", "html", "elsewhere", "print", ".doctrees", "rendered.json", ".build.lock")
 
 
 def verdicts_beside(output: Path) -> Path:
@@ -33,11 +24,8 @@ def check_output(name: str, build: Path) -> Path:
     """The file that `lae run --output NAME` may write, or an error that says why not."""
     output = Path(name)
     if output.suffix != ".ipynb":
-        raise NotebookError(f"--output = {name!r} is invalid; expected a file name that ends in .ipynb")
-    try:
-        check_output_file("--output", name)
-    except UsageError as error:
-        raise NotebookError(str(error)) from None
+        raise UsageError(f"--output = {name!r} is invalid; expected a file name that ends in .ipynb")
+    check_output_file("--output", name)
     verdicts = verdicts_beside(output)
     reason = ""
     stamp = _stamp(output)
@@ -49,7 +37,7 @@ def check_output(name: str, build: Path) -> Path:
         others = sorted({path.name for path in verdicts.iterdir()} - set(stamp or ()))
         reason = f"{verdicts.name}/ holds {others[0]}, which is not ours" if others else ""
     if reason and build.resolve() not in output.resolve().parents:
-        raise NotebookError(f"--output = {name!r} is invalid ({reason}); expected a new name, or an earlier result")
+        raise UsageError(f"--output = {name!r} is invalid ({reason}); expected a new name, or an earlier result")
     return output
 
 
@@ -61,18 +49,12 @@ def _stamp(notebook: Path) -> list[str] | None:
         return None
 
 
-def replace_directory(new: Path, old: Path) -> None:
-    """Put `new` in the place of `old`, which `check_output` has looked at."""
-    shutil.rmtree(old, ignore_errors=True)
-    new.replace(old)
-
-
 def check_book_directory(name: Path, root: Path) -> Path:
     """The directory that `lae book --output NAME` may build in, resolved, or an error that says why not."""
     directory = name.resolve()
 
-    def refuse(reason: str, expected: str) -> NotebookError:
-        return NotebookError(f"--output = {str(name)!r} is invalid ({reason}); expected {expected}")
+    def refuse(reason: str, expected: str) -> UsageError:
+        return UsageError(f"--output = {str(name)!r} is invalid ({reason}); expected {expected}")
 
     if directory.exists() and not directory.is_dir():
         raise refuse("it is a file", "a directory")
@@ -86,5 +68,5 @@ def check_book_directory(name: Path, root: Path) -> Path:
     try:
         check_output_file("--output", directory / STAMP, "a directory to write in")
     except UsageError as error:
-        raise NotebookError(str(error).replace(str(directory / STAMP), str(name))) from None
+        raise UsageError(str(error).replace(str(directory / STAMP), str(name))) from None
     return directory

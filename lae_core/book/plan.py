@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from lae_core.book.notebooks import Notebook, all_notebooks
+from lae_core.book.template import fill
 from lae_core.paper import cost
 from lae_core.runs.gather import only_planned
 from lae_core.runs.records import Config, RunStore
@@ -85,14 +85,10 @@ def chapter(notebook: Notebook, profile: str) -> Chapter:
 
 def plan(root: Path, profile: str, store: RunStore | None = None) -> Plan:
     """What the notebooks of a checkout would run, and which of it the store has."""
-    planned = [chapter(notebook, profile) for notebook in _that_gather(root)]
+    planned = [chapter(notebook, profile) for notebook in all_notebooks(root) if "gather(" in notebook.text]
     chapters = tuple(part for part in planned if part.configs)
     keys = {config.key() for part in chapters for config in part.configs}
     return Plan(profile, chapters, frozenset(key for key in keys if store is not None and key in store))
-
-
-def _that_gather(root: Path) -> Iterable[Notebook]:
-    return (notebook for notebook in all_notebooks(root) if "gather(" in notebook.text)
 
 
 def hours(configs: Iterable[Config]) -> float:
@@ -108,48 +104,38 @@ def gigabytes(name: str) -> float:
     return sum(spec.sizes.values()) * picture / 1e9
 
 
-def report(planned: Plan, store: Path, workers: int = 1) -> str:
+def report(planned: Plan, store: Path) -> str:
     """The plan in lines for a terminal."""
-    title = f"profile {planned.profile}, records in {store}"
-    if not planned.chapters:
-        return f"{title}\n  no notebook trains: all are drawn from records"
-    lines = [title, f"  {'notebook':<34}{'runs':>6}{'recorded':>10}{'to run':>8}{'GPU-hours left':>16}"]
-    seen = set(planned.recorded)
+    rows, seen = [], set(planned.recorded)
     for part in planned.chapters:
         left = [config for config in part.configs if config.key() not in seen]
         known = sum(config.key() in planned.recorded for config in part.configs)
-        lines.append(f"  {part.notebook:<34}{len(part.configs):>6}{known:>10}{len(left):>8}{hours(left):>16.2f}")
+        rows.append((part.notebook, len(part.configs), known, len(left), hours(left)))
         seen |= {config.key() for config in left}
-    total, left = len(planned.runs), planned.left
-    lines.append(f"  {'together':<34}{total:>6}{len(planned.recorded):>10}{len(left):>8}{hours(left):>16.2f}")
-    share = f"{100 * cost.MODERN_UTILISATION:.0f} %"
-    lines += [
-        "  A run that an earlier notebook makes is not counted again. Searches are not planned: their runs follow each other.",
-        f"  Hours are counted from FLOPs, for one {cost.MODERN} that reaches {share} of its peak, which is an assumption.",
-        *_disk(planned, left, workers),
-        "nothing was started",
-    ]
-    return "\n".join(lines)
+    left = planned.left
+    rows.append(("together", len(planned.runs), len(planned.recorded), len(left), hours(left)))
+    sizes = {name: gigabytes(name) for name in planned.data_sets}
+    missing = [name for name in sizes if not (data_root() / name / "manifest.json").is_file()]
+    place = next(parent for parent in (data_root(), *data_root().absolute().parents) if parent.exists())
+    return fill(
+        "plan.txt",
+        planned=planned,
+        store=store,
+        rows=rows,
+        card=cost.MODERN,
+        share=cost.MODERN_UTILISATION,
+        sizes=sizes,
+        missing=missing,
+        needed=sum(sizes[name] for name in missing) + _checkpoint_gigabytes(left),
+        place=place,
+        free=shutil.disk_usage(place).free / 1e9,
+    ).rstrip()
 
 
-def _disk(planned: Plan, left: Sequence[Config], workers: int) -> list[str]:
-    lines, needed = [], 0.0
-    for name in planned.data_sets:
-        ready = (data_root() / name / "manifest.json").is_file()
-        size = gigabytes(name)
-        needed += 0.0 if ready else size
-        lines.append(f"  data set {name}: about {size:.1f} GB, {'ready' if ready else f'missing: lae data {name}'}")
-    kinds = {(c.network, c.depth, c.width, c.squeeze): c for c in left if isinstance(c, RunConfig)}
-    largest = max((_parameters(config) for config in kinds.values()), default=0)
-    needed += workers * COPIES * 4 * largest / 1e9
-    there = data_root()
-    while not there.exists():
-        there = there.absolute().parent
-    free = shutil.disk_usage(there).free / 1e9
-    return [
-        *lines,
-        f"  disk: about {needed:.1f} GB for missing data and checkpoints, {free:.0f} GB free at {os.fspath(there)}",
-    ]
+def _checkpoint_gigabytes(configs: Iterable[Config]) -> float:
+    """Of the largest network, one checkpoint at a time."""
+    kinds = {(c.network, c.depth, c.width, c.squeeze): c for c in configs if isinstance(c, RunConfig)}
+    return COPIES * 4 * max((_parameters(config) for config in kinds.values()), default=0) / 1e9
 
 
 def _parameters(config: RunConfig) -> int:

@@ -6,7 +6,6 @@ what only a screen can use (folded code, buttons, links to downloads) is left ou
 
 from __future__ import annotations
 
-import html as escape
 import os
 import shutil
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from bs4 import BeautifulSoup, Tag
 
 from lae_core.book.build import book_title, toc_parts
+from lae_core.book.template import fill
 from lae_core.training import provenance
 
 # What draws mathematics and interactive figures; the rest is for readers at a screen.
@@ -23,24 +23,6 @@ _SCRIPTS = ("mathjax", "plotly", "explorer")
 _LEFT_OUT = (
     "a.headerlink, details.hide, .sd-summary-state-marker, button, .lae-filter, script:not([type='application/json'])"
 )
-
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en" data-theme="light" data-mode="light">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-{head}
-</head>
-<body class="lae-print">
-<main class="bd-content">
-<header><h1>{title}</h1><p>Printed from commit {commit}.</p></header>
-<nav aria-label="Contents">{contents}</nav>
-{chapters}
-</main>
-</body>
-</html>
-"""
 
 
 def print_page(root: Path, html: Path) -> Path:
@@ -53,27 +35,17 @@ def print_page(root: Path, html: Path) -> Path:
     parts = toc_parts(root)
     names = [name for _, names in parts for name in names]
     head: dict[str, None] = {}  # in order, each once
-    chapters, titles = [], {}
+    chapters = {}
     for name in names:
         page = BeautifulSoup((html / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
         article = page.select_one("article")
         assert isinstance(article, Tag), f"{name}.html has no article"
         head |= dict.fromkeys(_needed(page, name))
         _cut_out(article, name, names)
-        titles[name] = article.find("h1").get_text(" ", strip=True)  # type: ignore[union-attr]
-        chapters.append(f'<section class="lae-chapter" id="{name}">{article.decode_contents()}</section>')
-    contents = ""
-    for caption, inside in parts:
-        entries = "".join(f'<li><a href="#{name}">{escape.escape(titles[name])}</a></li>' for name in inside)
-        contents += (f"<p>{escape.escape(caption)}</p>" if caption else "") + f"<ul>{entries}</ul>"
-    head["<link rel='stylesheet' href='_static/lae-print.css'>"] = None
-    text = _PAGE.format(
-        title=escape.escape(book_title(root)),
-        commit=provenance.short_commit(root),
-        head="\n".join(head),
-        contents=contents,
-        chapters="\n".join(chapters),
-    )
+        title = article.find("h1").get_text(" ", strip=True)  # type: ignore[union-attr]
+        chapters[name] = {"title": title, "body": article.decode_contents()}
+    about = {"title": book_title(root), "commit": provenance.short_commit(root)}
+    text = fill("print.html", head=head, parts=parts, chapters=chapters, **about)
     (folder / "index.html").write_text(text, encoding="utf-8")
     return folder / "index.html"
 

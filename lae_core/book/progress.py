@@ -7,38 +7,20 @@ import shutil
 import sys
 import threading
 import time
-from typing import TextIO
 
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Progress:
-    """What an execution tells of itself. This one keeps quiet.
+    """On a terminal one line that rewrites itself; in a log one line per cell and, while a cell runs, one from time to time.
 
-    It is also the file that papermill copies the kernel's stderr to, which is where bars are drawn.
+    `brief` is for notebooks that run beside each other: only the line from time to time. This is also the file that
+    papermill copies the kernel's stderr to, which is where bars are drawn. Papermill's own bar counts cells alone, and tqdm
+    fills a log with frames.
     """
 
-    def cell(self, number: int, count: int) -> None:
-        """Cell `number` of `count` starts."""
-
-    def write(self, text: str) -> None:
-        """The kernel wrote `text` to stderr."""
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class Live(Progress):
-    """On a terminal one line that rewrites itself; in a log one line a cell and, while a cell runs, one in a while.
-
-    `brief` is for notebooks that run beside each other: a line every so often, and nothing else.
-    """
-
-    def __init__(self, name: str, stream: TextIO | None = None, every: float = 10.0, brief: bool = False):
-        self._name, self._stream, self._every, self._brief = name, stream or sys.stderr, every, brief
+    def __init__(self, name: str, every: float = 10.0, brief: bool = False):
+        self._name, self._stream, self._every, self._brief = name, sys.stderr, every, brief
         self._live = self._stream.isatty() and not brief
         self._start = self._said = time.monotonic()
         self._where, self._tail = "starting the kernel", ""
@@ -47,6 +29,7 @@ class Live(Progress):
         self._ticker.start()
 
     def cell(self, number: int, count: int) -> None:
+        """Cell `number` of `count` starts."""
         self._where, self._tail = f"cell {number}/{count}", ""
         self._show(force=not self._brief)
 

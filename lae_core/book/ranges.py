@@ -36,7 +36,7 @@ _BOUNDS = {"at least": operator.ge, "above": operator.gt, "at most": operator.le
 
 @dataclass(frozen=True)
 class Rule:
-    """`text` says what is accepted; `accepts` tells whether a value is. `slow`: that takes seconds, to load torch."""
+    """`text` says what is accepted; `accepts` tells whether a value is. `slow`: it loads torch, which takes seconds."""
 
     text: str
     accepts: Callable[[Any], bool]
@@ -44,7 +44,7 @@ class Rule:
 
 
 def read_rule(name: str, help: str) -> Rule | None:
-    """The rule of a parameter, at the end of its help text or by its name; a ValueError if it is none that we know."""
+    """The rule of a parameter, at the end of its help text or by its name; a ValueError if the rule is not one of these forms."""
     match = re.search(r"\[([^\[\]]*)\]$", help.strip())
     text = match[1].strip() if match else COMMON.get(name)
     if text is None:
@@ -81,27 +81,11 @@ def _is_augmentation(value: str) -> bool:
 
 
 def split_list(text: str) -> list[str]:
-    """The entries of `a,b`, `[a, b]` or `avg,lae(t0=1, train=one)`: a comma in brackets or quotes separates nothing."""
-    inner = text.strip()
-    if inner.startswith("[") and inner.endswith("]"):
-        inner = inner[1:-1]
+    """The entries of `a,b`, `[a, b]` or `avg,lae(t0=1, train=one)`: a comma in parentheses separates nothing."""
+    inner = re.sub(r"^\[(.*)\]$", r"\1", text.strip(), flags=re.DOTALL)
     if not inner.strip():
         return []
-    entries, depth, quote = [""], 0, ""
-    for letter in inner:
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        elif letter in "([":
-            depth += 1
-        elif letter in ")]":
-            depth -= 1
-        if letter == "," and not depth and not quote:
-            entries.append("")
-        else:
-            entries[-1] += letter
-    entries = [entry.strip() for entry in entries]
+    entries = [entry.strip() for entry in re.split(r",(?![^()]*\))", inner)]
     if "" in entries:
         raise ValueError("an entry of the list is empty")
-    return [entry[1:-1] if entry[0] == entry[-1] and entry[0] in "'\"" else entry for entry in entries]
+    return [re.sub(r"""^(['"])(.*)\1$""", r"\2", entry) for entry in entries]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from importlib import metadata
@@ -10,12 +9,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import plotly
+from bs4 import BeautifulSoup
 from docutils import nodes
 from myst_nb.core.render import MimeData, MimeRenderPlugin
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
 from lae_core.book.elsewhere import repository_url
+from lae_core.book.template import fill
 from lae_core.training import provenance
 
 PLOTLY = "application/vnd.plotly.v1+json"
@@ -63,14 +64,11 @@ class NumberedTables(SphinxTransform):
 
 def _taken_apart(text: str) -> tuple[list[str], str, str]:
     """The classes of an HTML table, the caption that it brought along as plain text, and what remains inside."""
-    match = re.fullmatch(r"\s*<table([^>]*)>(.*)</table>\s*", text, flags=re.DOTALL)
-    assert match, f"not one HTML table: {text[:80]!r}"
-    attributes, rows = match.groups()
-    classes = re.search(r'class="([^"]*)"', attributes)
-    note = re.search(r"<caption>(.*?)</caption>", rows, flags=re.DOTALL)
-    if note:
-        rows = rows.replace(note.group(), "")
-    return classes.group(1).split() if classes else [], f" {html.unescape(note.group(1))}" if note else "", rows
+    page = BeautifulSoup(text, "html.parser")
+    table = page.table
+    assert table is not None and page.find_all(True, recursive=False) == [table], f"not one HTML table: {text[:80]!r}"
+    note = f" {table.caption.extract().get_text()}" if table.caption else ""
+    return list(table.get_attribute_list("class")) if table.get("class") else [], note, table.decode_contents()
 
 
 def _scripts(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
@@ -102,9 +100,7 @@ def provenance_html(record: dict[str, Any] | None, profile: str, commit: str) ->
         rows += [("commit", record["commit"]), ("device", record["device"])]
         command = f"lae run {record['notebook']} --profile {record['profile']}"
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items())))
-    cells = "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in rows)
-    cells += f"<dt>run it again</dt><dd><code>{html.escape(command)}</code></dd>"
-    return f'<aside class="lae-provenance" aria-label="How this page was made"><dl>{cells}</dl></aside>'
+    return fill("provenance.html", rows=rows, command=command)
 
 
 def _source_button(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

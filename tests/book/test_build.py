@@ -21,6 +21,7 @@ from lae_core.book.elsewhere import BRANCH, repository_url
 from lae_core.book.execute import uses_gpu
 from lae_core.book.notebooks import NotebookError
 from lae_core.book.sphinx_ext import provenance_html
+from lae_core.runs.files import UsageError
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -101,7 +102,7 @@ def test_book_is_not_built_over_what_is_not_ours(small_book, monkeypatch, make, 
     file = small_book.write(make, "mine")
     monkeypatch.chdir(small_book.root)
     monkeypatch.setattr(build, "execute_all", lambda *_: pytest.fail("executed before it was refused"))
-    with pytest.raises(NotebookError, match=re.escape(said)):
+    with pytest.raises(UsageError, match=re.escape(said)):
         build.build(small_book.root, Path(output), "smoke")
     assert file.read_text() == "mine"
 
@@ -211,7 +212,7 @@ def _without_a_gpu(root, name, values, force):
     from lae_core.book.cache import Cache
     from lae_core.book.progress import Progress
 
-    return Cache(root).run(build.Notebook(root, name), values, Progress(), force), 0.0
+    return Cache(root).run(build.Notebook(root, name), values, Progress("test"), force), 0.0
 
 
 def test_footer_of_a_page_escapes_what_it_shows():

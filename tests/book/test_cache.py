@@ -22,29 +22,30 @@ pathlib.Path("ran.txt").open("a").write("x")
 
 
 @pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """A small package: `pools` imports `numerics` inside a function; `models` is imported by nobody."""
-    base = tmp_path / "package"
+def package(tmp_path: Path, monkeypatch) -> Path:
+    """A package `small`: its `pools` imports `numerics` inside a function; `models` is imported by nobody."""
+    base = tmp_path / "importable" / "small"
     files = {
         "__init__.py": "",
-        "pooling/__init__.py": "from lae_core.pooling.pools import make",
+        "pooling/__init__.py": "from small.pooling.pools import make",
         "pooling/pools.py": "def make():\n    from . import numerics\n    return numerics",
         "pooling/numerics.py": "EPS = 1",
-        "models.py": "import lae_core.pooling",
+        "models.py": "import small.pooling",
         "records.py": "PLACE = 'book/results'",
     }
     for name, text in files.items():
         (base / name).parent.mkdir(parents=True, exist_ok=True)
         (base / name).write_text(text)
+    monkeypatch.syspath_prepend(base.parent)
     return base
 
 
-def changed_parts(project, package: Path, *cells: str):
+def changed_parts(project, *cells: str):
     """The parts of a notebook's key, and a function that tells which of them differ by now."""
     project.notebook("part/one", "depth: int = 3", *cells)
 
     def parts(depth: int = 3) -> dict[str, str]:
-        return Cache(project.root, package).static_parts(find_notebook("one", project.root), {"depth": depth})
+        return Cache(project.root, "small").static_parts(find_notebook("one", project.root), {"depth": depth})
 
     before = parts()
 
@@ -56,22 +57,22 @@ def changed_parts(project, package: Path, *cells: str):
 
 
 def test_key_follows_imports_to_what_is_reached_and_no_further(project, package):
-    before, differing = changed_parts(project, package, "%matplotlib inline\nfrom lae_core.pooling import make")
-    modules = {name for name in before if name.startswith("lae_core/")}
+    before, differing = changed_parts(project, "%matplotlib inline\nfrom small.pooling import make")
+    modules = {name for name in before if name.startswith("small/")}
     assert modules == {
-        "lae_core/__init__.py",
-        "lae_core/pooling/__init__.py",
-        "lae_core/pooling/pools.py",
-        "lae_core/pooling/numerics.py",
+        "small/__init__.py",
+        "small/pooling/__init__.py",
+        "small/pooling/pools.py",
+        "small/pooling/numerics.py",
     }
     (package / "models.py").write_text("import torch")
     assert differing() == set()
     (package / "pooling" / "numerics.py").write_text("EPS = 2")
-    assert differing() == {"lae_core/pooling/numerics.py"}
+    assert differing() == {"small/pooling/numerics.py"}
 
 
 def test_key_holds_text_parameters_and_pins(project, package):
-    _, differing = changed_parts(project, package, "x = 1")
+    _, differing = changed_parts(project, "x = 1")
     assert differing() == set()
     assert differing(depth=4) == {"parameters"}
     project.write("constraints.txt", "torch==2.15.0\n")
@@ -81,16 +82,16 @@ def test_key_holds_text_parameters_and_pins(project, package):
 
 
 def test_new_result_file_counts_only_for_notebooks_that_name_it(project, package):
-    _, plain = changed_parts(project, package, "from lae_core import models, records")
+    _, plain = changed_parts(project, "from small import models, records")
     project.write("book/results/e9.json", "{}")
     assert plain() == set()
-    _, speaks = changed_parts(project, package, "place = 'book/results/e10.json'")
+    _, speaks = changed_parts(project, "place = 'book/results/e10.json'")
     project.write("book/results/notes.txt", "unrelated")
     assert speaks() == set()
     project.write("book/results/e10.json", "{}")
     assert speaks() == {"names in book/results"}
     (package / "records.py").write_text("PLACE = 'book/results/e11.json'")
-    _, reaches = changed_parts(project, package, "from lae_core import records")
+    _, reaches = changed_parts(project, "from small import records")
     project.write("book/results/e11.json", "{}")
     assert reaches() == {"names in book/results"}
 
@@ -99,7 +100,7 @@ def test_a_directory_that_was_listed_counts_with_its_names(project):
     project.notebook("part/one", "depth: int = 3", "import os\nprint(os.listdir('book/results'))")
     project.write("book/results/e1.json", "[1]")
     notebook, values, cache = find_notebook("one", project.root), {"depth": 3}, Cache(project.root)
-    assert cache.run(notebook, values, Progress()).reads == ("book/results/",)
+    assert cache.run(notebook, values, Progress("test")).reads == ("book/results/",)
     project.write("book/results/e1.json", "[2]")
     assert cache.find(notebook, values) is not None
     project.write("book/results/e2.json", "[1]")
@@ -124,14 +125,14 @@ def test_a_damaged_entry_is_executed_again(project, file, damage):
     """
     project.notebook("part/one", "depth: int = 3", body)
     notebook, values = find_notebook("one", project.root), {"depth": 3}
-    kept = Cache(project.root).run(notebook, values, Progress()).notebook.parent / file
+    kept = Cache(project.root).run(notebook, values, Progress("test")).notebook.parent / file
     if damage == "gone":
         kept.unlink()
     else:
         kept.write_text(kept.read_text()[:-5] if damage == "cut short" else "[1]")
     assert Cache(project.root).find(notebook, values) is None
     assert Cache(project.root).why_stale(notebook, values) == "not executed with these parameters yet"
-    assert json.loads(Cache(project.root).run(notebook, values, Progress()).notebook.read_text())["cells"]
+    assert json.loads(Cache(project.root).run(notebook, values, Progress("test")).notebook.read_text())["cells"]
     assert (project.root / "ran.txt").read_text() == "xx"
     assert Cache(project.root).find(notebook, values) is not None
 
@@ -144,7 +145,7 @@ def test_execution_is_kept_until_a_file_that_it_read_changes(project):
 
     def run(force: bool = False) -> int:
         """How often the notebook has been executed after a run."""
-        done = Cache(project.root).run(notebook, values, Progress(), force)
+        done = Cache(project.root).run(notebook, values, Progress("test"), force)
         assert done.notebook.is_file() and done.verdicts.is_dir()
         assert done.reads == ("book/results/e1.json",)
         return len((project.root / "ran.txt").read_text())
@@ -165,7 +166,7 @@ def test_execution_is_kept_until_a_file_that_it_read_changes(project):
 
 def _run(root: str) -> str:
     project = Path(root)
-    done = Cache(project).run(Notebook(project, "part/one"), {"depth": 3}, Progress())
+    done = Cache(project).run(Notebook(project, "part/one"), {"depth": 3}, Progress("test"))
     return str(done.notebook)
 
 
@@ -184,7 +185,7 @@ def test_what_a_killed_execution_left_is_removed(project):
     with scratch(home, ".new-") as mine:
         dead = home / mine.name.replace(f"-{os.getpid()}-", "-4194305-")  # beyond the largest number of a process
         (dead / "deep").mkdir(parents=True)
-        Cache(project.root).tidy(find_notebook("one", project.root))
+        Cache(project.root).run(find_notebook("one", project.root), {"depth": 3}, Progress("test"))
         assert mine.is_dir() and not dead.exists()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from browser import VIEWS, browser_page, check_book
+from stated import disagreements, stated
 
 from lae_core.book import build, claims_page, front_page
 from lae_core.book.execute import Executed
@@ -38,6 +39,7 @@ def book(project, monkeypatch):
     shutil.copytree(REPO / "book" / "_static", project.root / "book" / "_static")
     project.write("book/references.bib", "")
     project.write("book/claims.yml", CLAIMS)
+    shutil.copy(REPO / "book" / "advice.yml", project.root / "book")
     project.write(
         "_toc.yml",
         "format: jb-book\nroot: book/intro\nchapters:\n- file: notebooks/part/one\n- file: book/claims\n"
@@ -54,15 +56,15 @@ def book(project, monkeypatch):
 
 def now(root: Path) -> list[Entry]:
     done = build.execute_all(root, build.book_notebooks(root), "smoke", say=lambda _: None)
-    return claims_page.ledger(root, {name: each.verdicts for name, each in done.items()})
+    return build.Stage(root, root / "_build" / "src", "smoke", done).ledger
 
 
 def test_pages_state_what_the_data_gives_and_follow_it(book):
     root, html = book.root, book.root / "_build" / "html"
     build.build(root, root / "_build", "smoke")
     page, front = (html / "book" / f"{name}.html" for name in ("claims", "intro"))
-    assert claims_page.stated(page.read_text()) == {"T1": "proved", "E1": "open", "C1": "open", "C3": "partly"}
-    assert claims_page.disagreements(now(root), html) == []
+    assert stated(page.read_text()) == {"T1": "proved", "E1": "open", "C1": "open", "C3": "partly"}
+    assert disagreements(now(root), html) == []
     staged = (root / "_build" / "src" / "book" / "claims.md").read_text()
     assert "`lae run late --profile paper`, about 1,200 GPU-hours." in staged
     assert "estimates for one card of ours, computed on [One](../notebooks/part/one.ipynb)" in staged
@@ -71,13 +73,13 @@ def test_pages_state_what_the_data_gives_and_follow_it(book):
 
     # The data changes, the pages do not: they are found out. A build puts them right.
     book.write("ci/profiles/smoke/part/one.yml", "verdict: contradicted\n")
-    assert claims_page.disagreements(now(root), html) == [
+    assert disagreements(now(root), html) == [
         "claims.html: C3 is partly, the data gives contradicted",
         "intro.html: 1 partly, the data gives 0",
         "intro.html: 0 contradicted, the data gives 1",
     ]
     build.build(root, root / "_build", "smoke")
-    assert claims_page.disagreements(now(root), html) == []
+    assert disagreements(now(root), html) == []
 
     assert check_book(html, VIEWS[1]) == []
     _use_the_filter(page)

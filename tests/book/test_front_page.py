@@ -6,18 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from lae_core.book import front_page
-from lae_core.book.front_page import ADVICE, COMPARISONS, answer, says
+from lae_core.book.front_page import COMPARISONS, NO_ADVICE, load_advice, says
+from lae_core.book.front_page import answer as answer_with
 from lae_core.evidence.claims import Claim, load_claims
 from lae_core.evidence.ledger import Entry
 from lae_core.evidence.verdicts import Verdict
 
 REPO = Path(__file__).resolve().parents[2]
 CLAIMS = {claim.id: claim for claim in load_claims(REPO / "book" / "claims.yml")}
+ADVICE = load_advice(REPO)
 KINDS = ("higher", "same", "lower", "undecided")
 PRINTED = {"lae": (1, 0, 0, 3), "lae(train=one)": (4, 1, 1, 0)}
 REGIME = ("WRN-16, CIFAR-10, all 50,000 training pictures: average pooling 91.0 % (n = 10)",)
 DECIDED = ("reproduced", "partly", "contradicted")
+
+
+def answer(entries: list[Entry]) -> str:
+    return answer_with(entries, ADVICE)
 
 
 def printed() -> Entry:
@@ -89,4 +94,4 @@ def test_advice_rests_on_claims_of_the_ledger():
 
 def test_without_evidence_there_is_no_advice():
     unread = Entry(Claim("C3", "It wins.", "§6", "evidence/x"), None, "not run")
-    assert answer([unread, entry("C9", "reproduced")]) == f"{front_page.NO_ADVICE}\n"
+    assert answer([unread, entry("C9", "reproduced")]) == NO_ADVICE

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from stated import disagreements
 
-from lae_core.book import claims_page
 from lae_core.book.build import book_notebooks
 from lae_core.book.cache import Cache
+from lae_core.book.stage import Stage
 from lae_core.evidence.decision import VERDICTS
 from lae_core.evidence.ledger import Entry
 
@@ -19,8 +20,8 @@ def entries(smoke_book: Path, repo: Path) -> list[Entry]:
     for notebook in book_notebooks(repo):
         executed = Cache(repo).find(notebook, notebook.values("smoke"))
         assert executed is not None, f"{notebook.name} was built but is not in the cache"
-        found[notebook.name] = executed.verdicts
-    return claims_page.ledger(repo, found)
+        found[notebook.name] = executed
+    return Stage(repo, smoke_book / "src", "smoke", found).ledger
 
 
 def test_every_claim_has_a_state_and_an_open_one_says_why(entries: list[Entry]):
@@ -30,4 +31,4 @@ def test_every_claim_has_a_state_and_an_open_one_says_why(entries: list[Entry]):
 
 
 def test_the_pages_state_what_the_data_gives(entries: list[Entry], smoke_book: Path):
-    assert claims_page.disagreements(entries, smoke_book / "html") == []
+    assert disagreements(entries, smoke_book / "html") == []
