@@ -1,4 +1,5 @@
-"""Try a swap on a copy of the model, with data: the same pool in the new place must change nothing, another one something."""
+"""Try a swap on a copy of the model, with data: the same pool in the new place must change nothing, another one something,
+and with a pool that always gives the same vector the output must no longer depend on the picture."""
 
 from __future__ import annotations
 
@@ -20,14 +21,17 @@ _WITHOUT = "check=False swaps without this check"
 
 
 class _Trial(GlobalPool):
-    """The pool that the model has now; once `spoilt`, with each channel scaled and shifted at random."""
+    """The pool that the model has now; once `spoilt`, with each channel scaled and shifted at random, or, once `blind`,
+    with one vector for all pictures."""
 
     def __init__(self, pool: GlobalPool, site: PoolSite) -> None:
         super().__init__(site.flatten, input_fmt=site.input_fmt)
-        self.now, self.spoilt = pool, False
+        self.now, self.spoilt, self.blind = pool, False, False
 
     def pool(self, z: Tensor, mask: Tensor | None) -> Tensor:
         pooled: Tensor = self.now(z)
+        if self.blind:
+            return pooled.mean(0, keepdim=True).expand_as(pooled).clone()  # cloned: ReLUs write into it
         if not self.spoilt:
             return pooled
         factor, shift = torch.rand(2, *pooled[:1].shape, dtype=z.dtype, device=z.device)
@@ -59,6 +63,18 @@ def check_swap(model: nn.Module, site: PoolSite, sizes: Iterable[tuple[int, int,
         effect = effect or bool(_difference(outputs, spoilt))
     if not effect:
         raise ValueError(f"{kind} gives the same output whatever is put in place of the {site.shown}")
+    trial.spoilt, trial.blind = False, True
+    if _differ_by_picture(copied.run("eval")):
+        raise ValueError(
+            f"{kind}: its output depends on the picture also by another way than the {site.shown}, such as a second "
+            "pool or head: expected one global pool; check=False swaps this one alone"
+        )
+
+
+def _differ_by_picture(outputs: list[Any]) -> bool:
+    """Whether some output that has no positions differs between the pictures of the batch."""
+    scores = [leaf for leaf in outputs if isinstance(leaf, Tensor) and leaf.dim() == 2 and len(leaf) == _BATCH]
+    return bool(_difference(scores, [leaf[:1].expand_as(leaf) for leaf in scores]))
 
 
 class _Copy:
