@@ -41,7 +41,7 @@ def test_the_plan_of_the_recipes_can_be_read():
 @pytest.mark.parametrize(
     ("plan", "changes", "words"),
     [
-        ({"grid": {"seed": 3}}, {}, "seed=3"),
+        ({"grid": {"seed": 3}}, {}, "seed = 3 is invalid"),
         ({"grid": {"seed": [1]}}, {"seed": 2}, "cannot be set as well"),
         ({"base": {"sead": 1}}, {}, "did you mean 'seed'"),
     ],
