@@ -432,7 +432,7 @@ def c26a(comparisons: Comparisons) -> str:
     return _one_way(comparisons.outcomes())
 
 
-@rule("C26b", margin=WIDE_MARGIN, n={"other": 10}, gate="frozen", places=("cifar10",))
+@rule("C26b", margin=WIDE_MARGIN, n={"other": 20}, gate="frozen", places=("cifar10",))
 def c26b(comparisons: Comparisons) -> str:
     """Contrasts, trained on canvases of 160 px and tested on those of 96 px, and the other way round, as
     dense with distractors: over scores, LAE at t = 1 against the average and against the maximum;
@@ -441,7 +441,7 @@ def c26b(comparisons: Comparisons) -> str:
     return all_of(comparisons.outcomes(), "higher", "lower")
 
 
-@rule("C26c", margin=WIDE_MARGIN, n={"other": 10}, gate="frozen", places=("cifar10",))
+@rule("C26c", margin=WIDE_MARGIN, n={"other": 20}, gate="frozen", places=("cifar10",))
 def c26c(comparisons: Comparisons) -> str:
     """Contrasts, each a difference of two gains of LAE at t = 1 over the average, both over scores:
     on canvases of 160 px less on those of 96 px, where the object's share is larger; and with
