@@ -12,7 +12,7 @@ from lae_core.runs.export import export, read_export
 from lae_core.runs.files import StoreError, check_output_file
 from lae_core.runs.incoming import Found, problems
 from lae_core.runs.plan import expand, read_plan
-from lae_core.runs.records import RunStore
+from lae_core.runs.records import Record, RunStore
 from lae_core.runs.sweep import sweep
 from lae_core.runs.where import Where
 from lae_core.runs.yaml_text import read_yaml
@@ -26,10 +26,8 @@ def main(args: argparse.Namespace) -> int:
     try:
         configs = expand(read_plan(args.plan), RunConfig, _changes(args.set), recipe)
         _check_where(Where.parse(args.where))
-        if args.export:
-            _check_export(args.export)
+        kept = _exported(args.export) if args.export else []
         store = RunStore(args.store)
-        kept = read_export(args.export) if args.export and Path(args.export).exists() else []
         exported = {record.key for record in kept}
         todo = [config for config in configs if config.key() not in exported]
         if len(todo) < len(configs):
@@ -83,11 +81,11 @@ def _check_where(place: Where) -> None:
         raise ValueError(f"where = {place.target!r} is invalid: there is no such scheduler file")
 
 
-def _check_export(name: str) -> None:
-    """Refuse to write to a file that is not an export of ours."""
+def _exported(name: str) -> list[Record]:
+    """The records of an export, none if it is new or empty; a file that is not an export of ours is refused."""
     target = check_output_file("--export", name)
     if not target.exists() or not target.stat().st_size:
-        return
+        return []
     try:
         with target.open(encoding="utf-8") as file:
             ours = {"experiment", "format", "runs"} <= set(json.loads(file.readline()))
@@ -98,3 +96,4 @@ def _check_export(name: str) -> None:
             f"--export = {name!r} is invalid (it exists and holds no exported records); "
             "expected a new file, or an earlier export to add to"
         )
+    return read_export(target)

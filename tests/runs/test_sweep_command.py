@@ -38,6 +38,7 @@ def test_from_plan_to_text_file(plan, tmp_path, capsys):
 def test_an_export_keeps_what_it_has_and_is_not_run_again(plan, tmp_path, capsys):
     """As on another machine, where the store is empty."""
     text = tmp_path / "toy.jsonl"
+    text.touch()  # an empty file is as good as none
     sweep = ["sweep", str(plan), "--where", "inline", "--export", str(text)]
     assert main([*sweep, "--store", str(tmp_path / "here"), "--set", "seed=1"]) == 0
     before = {record.key: record for record in read_export(text)}
