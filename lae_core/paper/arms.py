@@ -88,12 +88,10 @@ def table_arm(
 ) -> RunConfig:
     """An arm of the table of pools (`ci/plans/pools.yml`), whose runs serve several chapters.
 
-    In the end the pools of the chapter on input size see pictures of other sizes, and a network of average pooling is
-    trained for one more epoch with each pool of `SWAPS`. The printed protocol has neither.
+    In the end the pools of the chapter on input size see pictures of other sizes, which the printed protocol has not.
     """
     if recipe not in PRINTED:
         changes["shares"] = shares if pool in _SIZED else ()
-        changes["swaps"] = SWAPS if pool == "avg" else ()
     return arm(experiment, pool, data, recipe=recipe, **changes)
 
 

@@ -1,7 +1,7 @@
 """`lae records add`: records from another machine, checked and merged into one committed file.
 
-Checked are each record's checksum and its key, computed anew from its config; that no run has two results, here or in
-the files beside the target; and that the runs of one comparison come from one kind of hardware. Every problem is reported
+Checked are each record's checksum and its key, computed anew from its config; that no run has two results from one kind of
+machine, here or in the files beside the target; and that the runs of one comparison come from one kind of hardware. Every problem is reported
 with file and line, and then nothing is written.
 """
 
@@ -98,7 +98,7 @@ def problems(found: Sequence[Found], others: Sequence[Found] = ()) -> list[str]:
     wrong: list[str] = []
     first: dict[str, Found] = {}
     for item in (*others, *found):
-        known = first.setdefault(item.record.key, item)
+        known = first.setdefault(f"{item.record.key} {hardware(item.record)}", item)
         if rounded(known.record.result) != rounded(item.record.result):
             wrong.append(f"{item.where}: run {item.record.key} has another result than in {known.where}")
     machines: dict[str, Found] = {}

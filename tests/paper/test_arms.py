@@ -9,7 +9,7 @@ import pytest
 
 from lae_core.book.notebooks import Notebook
 from lae_core.paper import protocol
-from lae_core.paper.arms import PAPER, arm, start_at, table_arm
+from lae_core.paper.arms import PAPER, SWAPS, arm, start_at, table_arm
 from lae_core.runs.plan import expand, read_plan
 from lae_core.training.config import RunConfig
 from lae_core.training.recipes import recipe
@@ -60,7 +60,14 @@ def test_the_table_of_pools_draws_what_its_plan_trains():
     assert drawn == {config.key() for config in runs} and len(drawn) == 125
 
 
-def test_the_printed_protocol_has_no_swaps_and_no_other_sizes():
+def test_the_chapter_on_swaps_draws_what_its_plan_trains():
+    average = table_arm("E3", "avg", "cifar10", recipe="ten", swaps=SWAPS)
+    arms = (average, table_arm("E3", "lae", "cifar10", recipe="ten"))
+    drawn = {config.replace(seed=seed).key() for config, seed in product(arms, range(10))}
+    assert drawn == {config.key() for config in planned("swap")}
+
+
+def test_the_printed_protocol_has_no_other_sizes():
     assert table_arm("E3", "avg", "cifar10", recipe=PAPER) == arm("E3", "avg", "cifar10", recipe=PAPER)
 
 

@@ -92,6 +92,8 @@ def test_one_run_with_two_results_is_refused_wherever_the_other_is(tmp_path, tar
     beside = target.with_name("temperatures.jsonl")
     shutil.move(target, beside)
     assert f"another result than in {beside}, line 2" in refused([second], target)
+    # the same run on another kind of machine, in another file, is a repetition
+    assert add([stored(tmp_path / "c", made(accuracy=0.8, device="NVIDIA H100"))], target) == (2, 2)
 
 
 def test_runs_that_are_compared_come_from_one_kind_of_hardware(tmp_path, target):
