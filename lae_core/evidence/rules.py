@@ -169,6 +169,19 @@ def e4(comparisons: Comparisons) -> str:
     return some_of(comparisons.outcomes(), "higher", "lower")
 
 
+@rule("C29", margin=MARGIN, n={"other": 5}, gate="table", places=("cifar10",))
+def c29(comparisons: Comparisons) -> str:
+    """Contrasts: the two pools with the lowest error of E3 on CIFAR-10, average pooling aside, each
+    against average pooling, in the table's network and in a larger one that is trained for longer.
+    Reproduced if each is higher, lower or the same in both; contradicted if one is decided in both
+    and comes out otherwise; else open."""
+    pairs = [comparisons.outcomes(_of(first)) for first in dict.fromkeys(contrast.first for contrast in comparisons)]
+    decided = [pair for pair in pairs if len(pair) == 2 and not {"undecided", "not run"} & set(pair)]
+    if any(before != after for before, after in decided):
+        return "contradicted"
+    return "reproduced" if pairs and len(decided) == len(pairs) else "open"
+
+
 # Other input sizes: the networks of the tables, looked at again.
 
 

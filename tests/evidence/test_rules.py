@@ -153,6 +153,13 @@ CASES = {
         [Contrast(C100, "before", "after")],
         {"h": "reproduced", "l": "contradicted", "s": "contradicted", "u": "open"},
     ),
+    "C29": (
+        [Contrast(f"{C10}, {recipe}", pool, "avg") for pool in ("gem", "lae") for recipe in ("ten", "half-hour")],
+        {
+            "hhss": "reproduced", "ssss": "reproduced", "hsll": "contradicted", "uuhl": "contradicted",
+            "huss": "open", "uuuu": "open", "ssuu": "open",
+        },
+    ),
     "C28": (
         [Contrast(NETTE, "lae", "avg", t) for t in (0.25, 4.0, 16.0)],
         {
