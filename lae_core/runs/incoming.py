@@ -1,8 +1,8 @@
 """`lae records add`: records from another machine, checked and merged into one committed file.
 
-Checked are each record's checksum and its key, computed anew from its config; that no run has two results from one kind of
-machine, here or in the files beside the target; and that the runs of one comparison come from one kind of hardware. Every problem is reported
-with file and line, and then nothing is written.
+Checked are each record's checksum and its key, computed anew from its config; that no run has two results from one kind
+of machine, here or in the files beside the target; and that the runs of one comparison come from one kind of hardware.
+Every problem is reported with file and line, and then nothing is written.
 """
 
 from __future__ import annotations
