@@ -23,6 +23,7 @@ import pandas as pd
 from lae_core.evidence.outcomes import accuracies, common_repeats, with_repeats
 from lae_core.evidence.stats import ALPHA, Estimate, Interval, holm, mean_of, paired
 from lae_core.evidence.text import p_text
+from lae_core.runs.incoming import hardware
 from lae_core.runs.records import Record
 
 OUTCOMES = ("higher", "same", "lower", "undecided", "not run")
@@ -122,18 +123,21 @@ def compare(
     """Measure both sides of each contrast on the seeds that they share, and decide; Holm corrects over all of them.
 
     Runs are paired by seed and fold, so an arm that is not complete yet is compared on what there is; with fewer than
-    two common seeds a contrast is *not run*. The measure is final accuracy unless another is given. A second side of
-    None stands for 0. `margin` is in the measure's unit: within it arms are the same, and a difference below it does
-    not count, unless `minimum` says from where on one does. `baseline` has, for each place, the runs of its
-    average-pooling arm: they tell whether the network works there at all.
+    two common seeds a contrast is *not run*. Seeds may come from different machines, the two sides of one seed may not.
+    The measure is final accuracy unless another is given. A second side of None stands for 0. `margin` is in the measure's
+    unit: within it arms are the same, and a difference below it does not count, unless `minimum` says from where on one
+    does. `baseline` has, for each place, the runs of its average-pooling arm: they tell whether the network works there
+    at all.
     """
     measure = measure or accuracy
     estimates, absent = {}, {}
     for contrast, (first, second) in contrasts.items():
-        shared = common_repeats([*_arms(first), *_arms(second)])
+        arms = [*_arms(first), *_arms(second)]
+        shared = common_repeats(arms)
         if len(shared) < 2:
             absent[contrast] = Comparison.not_run(str(contrast), len(shared))
             continue
+        _check_machines(contrast, with_repeats(arms, shared))
         a = measure(with_repeats(first, shared))
         if second is None:
             estimates[contrast] = mean_of(a, str(contrast))
@@ -146,6 +150,17 @@ def compare(
         raise ValueError(f"baseline has no runs for place = {sorted(missing)[0]!r}; expected one entry for each place")
     kept = {place: tuple(records) for place, records in baseline.items()}
     return Comparisons(found, "runs", tuple(runs.values()), kept)
+
+
+def _check_machines(contrast: Contrast, arms: Sequence[Sequence[Record]]) -> None:
+    """Each seed of a comparison was run on one kind of machine, so that what the machine does to both sides cancels."""
+    for pair in zip(*arms, strict=True):
+        kinds = sorted({hardware(run) for run in pair})
+        if len(kinds) > 1:
+            seed = pair[0].config.get("seed")
+            raise ValueError(
+                f"{contrast}: seed {seed} was run on {' and on '.join(kinds)}; expected one kind of machine"
+            )
 
 
 def decide(estimates: Mapping[Any, Estimate], *, margin: float | None, minimum: float) -> dict[Any, Comparison]:

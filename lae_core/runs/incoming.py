@@ -1,8 +1,9 @@
 """`lae records add`: records from another machine, checked and merged into one committed file.
 
 Checked are each record's checksum and its key, computed anew from its config; that no run has two results from one kind
-of machine, here or in the files beside the target; and that the runs of one comparison come from one kind of hardware.
-Every problem is reported with file and line, and then nothing is written.
+of machine, here or in the files beside the target; and that the runs of one comparison with one seed come from one kind of
+hardware. Runs are compared seed by seed, so what a machine does to both sides cancels. Every problem is reported with
+file and line, and then nothing is written.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from lae_core.runs.files import UsageError, check_output_file
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 
-# What may differ between runs that are compared: the pool with the hyperparameters that were tuned for it, which repeat
-# it is, and what else was measured. The rest names the comparison.
+# What may differ between runs that are compared: the pool with the hyperparameters that were tuned for it, and what else
+# was measured. The rest, with the seed, names the comparison.
 VARIED = (
-    "pool", "squeeze", "squeeze_ratio", "squeeze_place", "tail", "last_activation", "seed", "fold", "device", "lr",
-    "weight_decay", "momentum", "beta2", "eps", "flat", "lr_decay", "temperature_lr", "decay_slopes", "input_sizes",
-    "swaps", "eval_every",
+    "pool", "squeeze", "squeeze_ratio", "squeeze_place", "tail", "last_activation", "device", "lr", "weight_decay",
+    "momentum", "beta2", "eps", "flat", "lr_decay", "temperature_lr", "decay_slopes", "input_sizes", "swaps", "eval_every",
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Paired comparisons against scipy, Holm over the pairs given, and the words for what came out."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -168,6 +169,19 @@ def test_arms_of_records_are_compared_and_kept():
     assert moved[key].difference == pytest.approx(1.05)
     with pytest.raises(ValueError, match="place = 'CIFAR-10'"):
         compare({key: (lae, average)}, margin=1.0, baseline={})
+
+
+def test_a_seed_is_compared_on_one_kind_of_machine():
+    def made(pool, *cpus):
+        runs = [run(k, 90 + k, pool) for k in range(len(cpus))]
+        return [replace(r, provenance={"device": "cpu", "cpu": cpu}) for r, cpu in zip(runs, cpus, strict=True)]
+
+    key, options = Contrast("CIFAR-10", "lae", "avg"), {"margin": 1.0}
+    average = made("avg", "EPYC", "EPYC", "Xeon")
+    options["baseline"] = {"CIFAR-10": average}
+    assert compare({key: (made("lae", "EPYC", "EPYC", "Xeon"), average)}, **options)[key].n == 3
+    with pytest.raises(ValueError, match="seed 1 was run on cpu, EPYC and on cpu, Xeon; expected one kind of machine"):
+        compare({key: (made("lae", "EPYC", "Xeon", "Xeon"), average)}, **options)
 
 
 def test_comparisons_can_be_picked():

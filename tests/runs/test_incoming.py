@@ -96,13 +96,16 @@ def test_one_run_with_two_results_is_refused_wherever_the_other_is(tmp_path, tar
     assert add([stored(tmp_path / "c", made(accuracy=0.8, device="NVIDIA H100"))], target) == (2, 2)
 
 
-def test_runs_that_are_compared_come_from_one_kind_of_hardware(tmp_path, target):
+def test_runs_that_are_compared_come_from_one_kind_of_hardware_seed_by_seed(tmp_path, target):
     add([stored(tmp_path / "a", made())], target)
     other = stored(tmp_path / "b", made(pool="lae", lr=0.1, device="NVIDIA H100"))
     assert "made on NVIDIA H100, but" in refused([other], target) and "on NVIDIA A100" in refused([other], target)
     assert add([stored(tmp_path / "c", made(pool="lae", lr=0.1))], target) == (2, 4)
+    # another seed may come from another machine, for runs are compared seed by seed
+    later = [r for pool in ("avg", "lae") for r in made(3, pool=pool, device="NVIDIA H100") if r.config["seed"] == 2]
+    assert add([stored(tmp_path / "e", later)], target) == (2, 6)
     # another data set is another comparison
-    assert add([stored(tmp_path / "d", made(data="cifar100", device="NVIDIA H100"))], target) == (2, 6)
+    assert add([stored(tmp_path / "d", made(data="cifar100", device="NVIDIA H100"))], target) == (2, 8)
 
 
 def test_the_command_tells_and_returns_a_code(tmp_path, target, capsys):
