@@ -50,14 +50,14 @@ def early_accuracies(records: Sequence[Record]) -> list[float]:
     """Of each run, the mean validation accuracy in % over the first half of training; after a divergence it guesses."""
     means = []
     for record in records:
-        due = [e for e in range(1, first_half(record) + 1) if e % record.config["eval_every"] == 0]
+        due = [e for e in range(1, first_half(record.config["epochs"]) + 1) if e % record.config["eval_every"] == 0]
         means.append(100 - float(np.mean(_errors_at(record, due))))
     return means
 
 
-def first_half(record: Record) -> int:
+def first_half(epochs: int) -> int:
     """The last epoch of the first half of training: 2 of 5; of one epoch, that one."""
-    return max(1, record.config["epochs"] // 2)
+    return max(1, epochs // 2)
 
 
 def repeat(record: Record) -> tuple[Any, Any]:

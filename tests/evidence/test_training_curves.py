@@ -24,7 +24,7 @@ def record(errors: list[float | None], norms: list[float | None] | None = None, 
 
 def test_the_first_half_decides_and_the_rest_does_not():
     run, later = record([0.9, 0.7, 0.5, 0.4, 0.3]), record([0.9, 0.7, 0.1, 0.1, 0.1])
-    assert outcomes.first_half(run) == 2
+    assert outcomes.first_half(run.config["epochs"]) == 2
     assert outcomes.early_accuracies([run, later]) == pytest.approx([20.0, 20.0])
 
 
