@@ -330,18 +330,15 @@ def side_by_side(
     *,
     look: Look = style_of,
     marked: float | None = None,
-    guess: float | None = None,
 ) -> Figure:
     """Panels, two a row, of lines over the temperature on common axes; `look` gives a line its style and label.
 
-    `marked` is a temperature to point out, `guess` the accuracy of guessing.
+    `marked` is a temperature to point out.
     """
     figure, grid = _line_panels(panels, ylabel, across=2, size=(3.8, 3.4), look=look, sharex=True, sharey=True)
     for title, axes in grid.items():
         if marked is not None:
             axes.axvline(marked, color="0.4", linestyle=":", linewidth=1)
-        if guess is not None:
-            axes.axhline(guess, color="0.55", linewidth=1, zorder=1)
         _temperature_axis(axes, panels[title])
         axes.set_xlabel("temperature t at the start")
     low, high = figure.axes[0].get_ylim()

@@ -48,7 +48,8 @@ def change(
     grid[0][0].set_ylabel("final temperature")
     grid[1][0].set_ylabel("doublings: log₂(final / t₀)")
     if any(faster.values()):
-        grid[0][0].legend(handles=[Line2D([], [], linestyle="", label=label, **OPEN_SQUARES)])
+        key = Line2D([], [], linestyle="", label=label, **OPEN_SQUARES)
+        grid[0][0].legend(handles=[key], loc="upper center", bbox_to_anchor=(0.5, -0.02))  # clear of the runs
     return figure
 
 

@@ -17,7 +17,7 @@ def test_two_panels_share_axes_and_one_legend_names_every_line_once():
     runs = np.array([[60.0, 55.0, 12.0], [62.0, 50.0, 11.0]])
     lines = {dtype: ([1, 32, 1024], runs) for dtype in PRECISIONS}
     panels = {"left": {"float16": lines["float16"]}, "right": lines}
-    figure = side_by_side(panels, "accuracy", look=PRECISIONS.__getitem__, marked=32, guess=10)
+    figure = side_by_side(panels, "accuracy", look=PRECISIONS.__getitem__, marked=32)
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim() and left.get_xlim() == right.get_xlim()
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FP16", "BF16", "FP32", "FP64"]
