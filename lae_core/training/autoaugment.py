@@ -8,13 +8,12 @@ torchvision's own AutoAugment takes one picture at a time and is many times slow
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torchvision.transforms import AutoAugment as TorchvisionAutoAugment
-from torchvision.transforms import AutoAugmentPolicy
-from torchvision.transforms import functional as F
+from torchvision.transforms import AutoAugmentPolicy, InterpolationMode
+from torchvision.transforms.autoaugment import _apply_op  # torchvision has no public name for a single operation
+from torchvision.transforms.functional import rgb_to_grayscale
 
 from lae_core.training.transfer import send
 
@@ -23,58 +22,18 @@ DRAWS = 5
 
 _GEOMETRIC = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 _POINTWISE = ("Brightness", "Posterize", "Solarize", "Invert")
-_SIGNED = (*_GEOMETRIC, "Brightness", "Color", "Contrast", "Sharpness")
-
-
-def magnitude(operation: str, level: int | None, positive: bool, side: int) -> float:
-    """What AutoAugment's level 0–9 of an operation means, for pictures of this side."""
-    if level is None:
-        return 0.0
-    if operation == "Posterize":
-        return float(8 - round(level / (9 / 4)))
-    lowest, highest = {
-        "ShearX": (0.0, 0.3),
-        "ShearY": (0.0, 0.3),
-        "TranslateX": (0.0, 150.0 / 331.0 * side),
-        "TranslateY": (0.0, 150.0 / 331.0 * side),
-        "Rotate": (0.0, 30.0),
-        "Solarize": (255.0, 0.0),
-    }.get(operation, (0.0, 0.9))
-    value = float(torch.linspace(lowest, highest, 10)[level])
-    return -value if operation in _SIGNED and not positive else value
-
-
-def _move(picture: Tensor, operation: str, amount: float) -> Tensor:
-    """Torchvision's geometric operation, nearest neighbour."""
-    if operation == "Rotate":
-        return F.rotate(picture, amount)
-    shear, shift, centre = [0.0, 0.0], [0, 0], None
-    if operation.startswith("Shear"):
-        shear["XY".index(operation[-1])] = math.degrees(math.atan(amount))
-        centre = [0, 0]
-    else:
-        shift["XY".index(operation[-1])] = int(amount)
-    return F.affine(picture, angle=0.0, translate=shift, scale=1.0, shear=shear, center=centre)
 
 
 def _source_positions(operation: str, amount: float, side: int) -> Tensor:
     """(side²,): from which flat position each pixel comes, 0 where it comes from outside, positions counted from 1."""
     places = torch.arange(1, side * side + 1, dtype=torch.float32).view(1, side, side)
-    return _move(places, operation, amount).long().view(-1)
+    return _apply_op(places, operation, amount, InterpolationMode.NEAREST, None).long().view(-1)
 
 
 def _value_table(operation: str, amount: float) -> Tensor:
     """(256,) uint8: what a pointwise operation makes of each value."""
     values = torch.arange(256, dtype=torch.uint8).view(1, 16, 16)
-    if operation == "Brightness":
-        values = F.adjust_brightness(values, 1.0 + amount)
-    elif operation == "Posterize":
-        values = F.posterize(values, int(amount))
-    elif operation == "Solarize":
-        values = F.solarize(values, amount)
-    else:
-        values = F.invert(values)
-    return values.view(-1)
+    return _apply_op(values, operation, amount, InterpolationMode.NEAREST, None).view(-1)
 
 
 class AutoAugment:
@@ -86,14 +45,17 @@ class AutoAugment:
 
     def __init__(self, side: int, device: torch.device | str = "cpu", fill: int = 0) -> None:
         self.side, self.device, self.fill = side, torch.device(device), fill
-        policies = TorchvisionAutoAugment(AutoAugmentPolicy.CIFAR10).policies
+        theirs = TorchvisionAutoAugment(AutoAugmentPolicy.CIFAR10)
+        policies, levels = theirs.policies, theirs._augmentation_space(10, (side, side))
         self.chances = torch.tensor([[step[1] for step in policy] for policy in policies], dtype=torch.float64)
         actions: dict[tuple[str, float], int] = {}
         self.action = torch.empty(len(policies), 2, 2, dtype=torch.long)  # policy, step, sign → action
         for p, policy in enumerate(policies):
             for step, (operation, _, level) in enumerate(policy):
+                amounts, signed = levels[operation]
                 for sign in (0, 1):
-                    wanted = (operation, magnitude(operation, level, bool(sign), side))
+                    amount = 0.0 if level is None else float(amounts[level])
+                    wanted = (operation, -amount if signed and not sign else amount)
                     self.action[p, step, sign] = actions.setdefault(wanted, len(actions))
         self.names = [operation for operation, _ in actions]
         self.factors = torch.tensor([1.0 + amount for _, amount in actions], dtype=torch.float64, device=self.device)
@@ -133,7 +95,7 @@ class AutoAugment:
         return source.gather(2, self.positions[actions][:, None].expand(-1, 3, -1)).view(images.shape)
 
     def _colour(self, images: Tensor, actions: Tensor) -> Tensor:
-        return self._blend(images, _grey(images), actions)
+        return self._blend(images, rgb_to_grayscale(images), actions)
 
     def _sharpness(self, images: Tensor, actions: Tensor) -> Tensor:
         x = images.short()
@@ -160,14 +122,9 @@ class AutoAugment:
         return tables.gather(2, images.flatten(2).long()).view(images.shape)
 
     def _contrast_table(self, images: Tensor, actions: Tensor) -> Tensor:
-        mean = _grey(images).float().mean((1, 2, 3), keepdim=True)
+        mean = rgb_to_grayscale(images).float().mean((1, 2, 3), keepdim=True)
         ramp = torch.arange(256, dtype=torch.uint8, device=images.device).view(1, 1, 1, 256)
         return self._blend(ramp, mean, actions).view(-1, 1, 256).expand(-1, 3, -1)
-
-
-def _grey(images: Tensor) -> Tensor:
-    """(B, 1, H, W) uint8, truncated as torchvision does."""
-    return F.rgb_to_grayscale(images)
 
 
 def _autocontrast_table(images: Tensor, actions: Tensor) -> Tensor:
