@@ -24,66 +24,13 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 DIGITS = 6
-PARTS = ("config", "result", "provenance")
 
 
 def to_frame(records: Iterable[Record]) -> pd.DataFrame:
-    """One row per record, with columns `key`, `config.lr`, `result.final.valid_error`, `provenance.versions.torch`, ….
-
-    A column of one kind of number has that dtype; any other keeps its Python values, with `pandas.NA` where a record
-    has no such field (as records of an older schema may not).
-    """
+    """One row per record, with columns `key`, `config.lr`, `result.final.valid_error`, `provenance.versions.torch`, …."""
     import pandas as pd
 
-    records = list(records)
-    rows = [
-        {"key": record.key}
-        | {f"{part}.{name}": value for part in PARTS for name, value in _spread(getattr(record, part)).items()}
-        for record in records
-    ]
-    names = list(dict.fromkeys(name for row in rows for name in row)) or ["key"]
-    columns: dict[str, Any] = {}
-    for name in names:
-        values = [row.get(name, pd.NA) for row in rows]
-        kinds = {type(value) for value in values}
-        plain = len(kinds) == 1 and kinds <= {bool, int, float}
-        columns[name] = pd.Series(values, dtype=kinds.pop().__name__ if plain else object)
-    return pd.DataFrame(columns)
-
-
-def from_frame(frame: pd.DataFrame) -> list[Record]:
-    """The records that `to_frame` laid out, in the order of the frame."""
-    import pandas as pd
-
-    if "key" not in frame:
-        raise ValueError(f"columns {list(frame)[:5]}…: expected one called 'key', as `to_frame` gives")
-    records = []
-    for values in zip(*(frame[name].tolist() for name in frame), strict=True):
-        row = dict(zip(frame, values, strict=True))
-        parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
-        for name, value in row.items():
-            part, _, inner = str(name).partition(".")
-            if inner and part in parts and value is not pd.NA:
-                first, _, second = inner.partition(".")
-                if second:
-                    parts[part].setdefault(first, {})[second] = value
-                else:
-                    parts[part][first] = value
-        records.append(Record(str(row["key"]), **parts))
-    return records
-
-
-def _spread(part: dict[str, Any]) -> dict[str, Any]:
-    """Dictionaries in a part become columns of their own, unless a dot in a name would make them ambiguous."""
-    flat: dict[str, Any] = {}
-    for name, value in part.items():
-        if "." in name:
-            raise ValueError(f"a field called {name!r} cannot be a column: its name has a dot")
-        if isinstance(value, dict) and value and not any("." in inner for inner in value):
-            flat |= {f"{name}.{inner}": entry for inner, entry in value.items()}
-        else:
-            flat[name] = value
-    return flat
+    return pd.json_normalize([vars(record) for record in records], max_level=2)
 
 
 def export(records: Iterable[Record], path: str | Path, *, experiment: str) -> int:

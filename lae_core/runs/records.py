@@ -7,7 +7,7 @@
     store/<key>/checkpoint/    what is kept to resume; gone once the record is there
 
 The store uses of a config only `key()`, `to_dict()` and `from_dict()`. A record keeps its config as plain values, so
-it can be read when the schema has moved on; `RunStore.migrate` moves old records to the names that the new one gives.
+it can be read when the schema has moved on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -220,26 +220,3 @@ class RunStore:
         self.directory(config.key()).mkdir(exist_ok=True)
         body = {"key": config.key(), "config": config.to_dict(), "error": error, "traceback": traceback}
         write_json(self.directory(config.key()) / "failure.json", body)
-
-    def migrate(self, upgrade: Callable[[dict[str, Any]], Config]) -> dict[str, str]:
-        """After a change of schema that renames runs: move each record to the key of `upgrade(old config)`.
-
-        Returns {old key: new key} of those moved. A record already at the new name is kept, the old one removed; one
-        that `upgrade` refuses with a ValueError stays where it is and is reported.
-        """
-        moved = {}
-        for record in list(self):
-            try:
-                config = upgrade(dict(record.config))
-            except (ValueError, TypeError, KeyError) as error:
-                self._report(self.directory(record.key) / "record.json", f"not migrated: {error}")
-                continue
-            key = config.key()
-            if key == record.key:
-                continue
-            if key not in self:
-                origin = record.provenance | {"formerly": record.key}
-                self.put_record(Record(key, config.to_dict(), record.result, origin))
-            shutil.rmtree(self.directory(record.key))
-            moved[record.key] = key
-        return moved

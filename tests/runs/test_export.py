@@ -4,11 +4,10 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from toy_runs import Toy
 
-from lae_core.runs.export import export, from_frame, read_export, recorded, rounded, to_frame
+from lae_core.runs.export import export, read_export, recorded, rounded, to_frame
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 from lae_core.training.frozen import FrozenConfig
@@ -26,22 +25,14 @@ def records():
     return made
 
 
-def test_frame_round_trip_is_exact():
+def test_a_frame_has_a_column_per_field_and_a_gap_where_a_record_has_none():
     frame = to_frame(records())
+    assert frame["key"].tolist() == [record.key for record in records()]
     assert frame["config.seed"].dtype == np.int64 and frame["result.error"].dtype == np.float64
-    assert frame["result.diverged"].dtype == bool
+    assert frame["result.diverged"].dtype == bool and frame["provenance.versions.torch"].tolist() == ["2"] * 3
     assert frame["config.steps"].isna().tolist() == [True, False, False]
-    assert from_frame(frame) == records()
-    assert from_frame(frame.iloc[[2, 0]]) == [records()[2], records()[0]]
-    types = {name: type(value) for name, value in from_frame(frame)[1].result.items()}
-    assert types["error"] is float and types["diverged"] is bool and types["late"] is int and types["curve"] is list
-    assert frame["result.final.valid"].tolist() == [0.5] * 3 and "result.pools" in frame
-
-
-def test_frames_of_nothing_and_of_strangers():
-    assert list(to_frame([])) == ["key"] and from_frame(to_frame([])) == []
-    with pytest.raises(ValueError, match="'key'"):
-        from_frame(pd.DataFrame({"a": [1]}))
+    assert frame["result.final.valid"].tolist() == [0.5] * 3 and frame["result.curve"][0] == [1 / 3, 2.0]
+    assert to_frame([]).empty
 
 
 def test_export_is_small_sorted_and_comes_back(tmp_path):
