@@ -63,11 +63,19 @@ def _joined(words: list[str]) -> list[str]:
     return joined
 
 
-def _parameter(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is invalid; expected NAME VALUE, or NAME=VALUE")
-    return name, value
+class _Pairs(argparse.Action):
+    """Collects `NAME=VALUE` in a dict, each name once."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        name, equals, value = values.partition("=")
+        pairs = getattr(namespace, self.dest)
+        if not equals or not name:
+            raise argparse.ArgumentError(self, f"{values!r} is invalid; expected {self.metavar}")
+        if name in pairs:
+            raise argparse.ArgumentError(self, f"{name} is given twice, at last as {value!r}; expected once")
+        setattr(namespace, self.dest, pairs | {name: value})
 
 
 def _number(kind: type, expected: str, accepts: Callable[[Any], bool]) -> Callable[[str], Any]:
@@ -174,7 +182,7 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
         help="local, local(workers=2), inline, tcp://host:port, a scheduler file, "
         "or slurm(jobs=8, gpus=1, queue=Q, …) (default $LAE_WHERE, else local)",
     )
-    sweep.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="change a field of all runs")
+    sweep.add_argument("--set", action=_Pairs, default={}, metavar="FIELD=VALUE", help="change a field of all runs")
     sweep.add_argument(
         "--export", metavar="FILE", help="a text file that the records are added to; runs in it are not made again"
     )
@@ -192,9 +200,8 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
     run.add_argument(
         "-p",
         "--parameter",
-        type=_parameter,
-        action="append",
-        default=[],
+        action=_Pairs,
+        default={},
         metavar="NAME VALUE",
         help="set one parameter (repeat for more); `lae params NOTEBOOK` lists them",
     )
@@ -327,10 +334,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:
         from lae_core.book.notebooks import BookError
-        from lae_core.runs.files import UsageError
+        from lae_core.runs.files import StoreError, UsageError
         from lae_core.training import deadline
 
-        if not isinstance(error, BookError | UsageError):
+        if not isinstance(error, BookError | StoreError | UsageError):
             raise
         print(f"{name}: {error}", file=sys.stderr)
         if isinstance(error, UsageError):

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import io
 import math
 import re
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from lae_core.book.ranges import Rule, read_rule, split_list
 from lae_core.runs.files import UsageError
+from lae_core.training.words import did_you_mean
 
 if TYPE_CHECKING:  # `lae doctor` finds the checkout with this module where torch alone is installed
     from nbformat import NotebookNode
@@ -182,22 +182,17 @@ class Notebook:
             raise NotebookError(f"{shown} must be a flat list of `name: value` lines")
         return {name: self._known(name, shown).check(value, shown, slow) for name, value in values.items()}
 
-    def values(self, profile: str, overrides: dict[str, str] | Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    def values(self, profile: str, overrides: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Every parameter's effective value: the default, then the profile's, then the `-p` texts."""
         values = {name: parameter.default for name, parameter in self.parameters.items()}
         values |= self.profile_values(profile)
-        given: dict[str, Any] = {}
-        for name, text in overrides.items() if isinstance(overrides, dict) else overrides:
-            if name in given:
-                raise NotebookError(f"-p: {name} is given twice, at last as {text!r}; expected once")
-            given[name] = self._known(name, "-p").from_text(text)
-        return values | given
+        return values | {name: self._known(name, "-p").from_text(text) for name, text in (overrides or {}).items()}
 
     def _known(self, name: str, source: str) -> Parameter:
         if name not in self.parameters:
             accepted = ", ".join(self.parameters) or "none at all"
-            hint = _did_you_mean(str(name), self.parameters)
-            raise NotebookError(f"{source}: {self._shown} has no parameter {name!r}{hint}; it takes {accepted}")
+            hint = did_you_mean(name, self.parameters)
+            raise NotebookError(f"{source}: {self._shown} has no parameter {name!r}; it takes {accepted}{hint}")
         return self.parameters[name]
 
 
@@ -273,12 +268,7 @@ def find_notebook(text: str, root: Path) -> Notebook:
     if len(matches) == 1:
         return matches[0]
     known = "\n  ".join(notebook.name for notebook in (matches or notebooks))
-    hint = _did_you_mean(stem, [name for nb in notebooks for name in (nb.name, nb.name.split("/")[-1])])
+    hint = did_you_mean(stem, [name for nb in notebooks for name in (nb.name, nb.name.split("/")[-1])])
     if hint and not matches:
         raise NotebookError(f"unknown notebook {text!r}{hint}")
     raise NotebookError(f"{'ambiguous' if matches else 'unknown'} notebook {text!r}; there are:\n  {known}")
-
-
-def _did_you_mean(text: str, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(text, list(names), 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -6,10 +6,9 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from lae_core.runs.export import export, read_export
-from lae_core.runs.files import StoreError, check_output_file
+from lae_core.runs.files import StoreError, UsageError, check_output_file
 from lae_core.runs.incoming import Found, problems
 from lae_core.runs.plan import expand, read_plan
 from lae_core.runs.records import Record, RunStore
@@ -24,61 +23,37 @@ def main(args: argparse.Namespace) -> int:
     from lae_core.training.recipes import recipe
 
     try:
-        configs = expand(read_plan(args.plan), RunConfig, _changes(args.set), recipe)
-        _check_where(Where.parse(args.where))
+        changes = {name: read_yaml(text, f"--set {name}={text}") for name, text in args.set.items()}
+        configs = expand(read_plan(args.plan), RunConfig, changes, recipe)
+        Where.parse(args.where)
         kept = _exported(args.export) if args.export else []
         store = RunStore(args.store)
-        exported = {record.key for record in kept}
-        todo = [config for config in configs if config.key() not in exported]
-        if len(todo) < len(configs):
-            print(f"{len(configs) - len(todo)} of {len(configs)} runs are in {args.export} and are not run again")
-        if args.dry_run:
-            missing = [config for config in todo if config not in store]
-            print(f"{len(todo)} runs in the plan, {len(todo) - len(missing)} recorded in {store.root}")
-            for config in missing:
-                print(f"  to run: {config.key()} {config}")
-            return 0
     except (ValueError, StoreError) as error:
-        print(f"lae sweep: {error}", file=sys.stderr)
-        return 2
-    try:
-        deadline.set_minutes(args.minutes)
-        report = sweep(todo, store=store, where=args.where, progress=True)
-        if not report.failures:
-            print(report)
-        if args.export:
-            found = [record for record in map(store.get, todo) if record is not None]
-            sources = {args.export: kept, str(store.root): found}
-            if wrong := problems([Found(record, where) for where, part in sources.items() for record in part]):
-                print("\n".join([f"lae sweep: {line}" for line in wrong[:20]]), file=sys.stderr)
-                print(f"lae sweep: nothing was written to {args.export}; the store keeps the records", file=sys.stderr)
-                return 1
-            count = export([*kept, *found], args.export, experiment=Path(args.export).stem)
-            print(f"{len(found)} records added to {args.export}, {count} in all")
-        return 1 if report.failures else deadline.EXIT_CODE if report.stopped else 0
-    except (ValueError, StoreError, ConnectionError) as error:
-        print(f"lae sweep: {error}", file=sys.stderr)
-        return 1 if isinstance(error, StoreError) else 2
-
-
-def _changes(texts: list[str]) -> dict[str, Any]:
-    """What `--set FIELD=VALUE …` means, with each field once."""
-    changes: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ValueError(f"--set {text}: expected FIELD=VALUE")
-        if name in changes:
-            raise ValueError(f"--set {text}: {name} is given twice; expected each field once")
-        changes[name] = read_yaml(value, f"--set {text}")
-    return changes
-
-
-def _check_where(place: Where) -> None:
-    for name in {"workers", "per_gpu", "jobs", "cores", "gpus"} & set(place.options):
-        place.number(name, 1)
-    if place.kind == "file" and not Path(place.target).is_file():
-        raise ValueError(f"where = {place.target!r} is invalid: there is no such scheduler file")
+        raise UsageError(str(error)) from None
+    exported = {record.key for record in kept}
+    todo = [config for config in configs if config.key() not in exported]
+    if len(todo) < len(configs):
+        print(f"{len(configs) - len(todo)} of {len(configs)} runs are in {args.export} and are not run again")
+    if args.dry_run:
+        missing = [config for config in todo if config not in store]
+        print(f"{len(todo)} runs in the plan, {len(todo) - len(missing)} recorded in {store.root}")
+        for config in missing:
+            print(f"  to run: {config.key()} {config}")
+        return 0
+    deadline.set_minutes(args.minutes)
+    report = sweep(todo, store=store, where=args.where, progress=True)
+    if not report.failures:
+        print(report)
+    if args.export:
+        found = [record for record in map(store.get, todo) if record is not None]
+        sources = {args.export: kept, str(store.root): found}
+        if wrong := problems([Found(record, where) for where, part in sources.items() for record in part]):
+            print("\n".join([f"lae sweep: {line}" for line in wrong[:20]]), file=sys.stderr)
+            print(f"lae sweep: nothing was written to {args.export}; the store keeps the records", file=sys.stderr)
+            return 1
+        count = export([*kept, *found], args.export, experiment=Path(args.export).stem)
+        print(f"{len(found)} records added to {args.export}, {count} in all")
+    return 1 if report.failures else deadline.EXIT_CODE if report.stopped else 0
 
 
 def _exported(name: str) -> list[Record]:

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lae_core.runs.files import UsageError
+
 if TYPE_CHECKING:
     from distributed import Client
 
@@ -44,6 +46,7 @@ SLURM = {
     "interface": "network interface of scheduler and workers, such as ib0",
     "logs": "directory for the jobs' output (default: slurm-logs)",
 }
+_NUMBERS = ("workers", "per_gpu", "jobs", "cores", "gpus")
 _CALL = re.compile(r"(?P<name>\w+)(?:\((?P<options>.*)\))?", re.DOTALL)
 
 
@@ -61,21 +64,20 @@ class Where:
         if re.match(r"(tcp|tls|ucx|wss?)://.+", text):
             return cls("address", target=text)
         if text.endswith(".json"):
+            if not Path(text).is_file():
+                raise UsageError(f"where = {text!r} is invalid: there is no such scheduler file")
             return cls("file", target=text)
         match = _CALL.fullmatch(text)
         known = {"inline": {}, "local": LOCAL, "slurm": SLURM}
         if match is None or match["name"] not in known:
-            raise ValueError(
+            raise UsageError(
                 f"where = {text!r} is invalid; expected inline, local, slurm (with options in brackets), tcp://host:port, "
                 "or a scheduler file ending in .json"
             )
         return cls(match["name"], _options(text, match["options"] or "", known[match["name"]]))
 
     def number(self, name: str, default: int) -> int:
-        text = self.options.get(name, str(default))
-        if not text.isdecimal() or (int(text) == 0 and name != "gpus"):
-            raise ValueError(f"where: {name} = {text!r} is invalid; expected a whole number above 0")
-        return int(text)
+        return int(self.options.get(name, default))
 
 
 def _options(text: str, inside: str, known: dict[str, str]) -> dict[str, str]:
@@ -84,11 +86,13 @@ def _options(text: str, inside: str, known: dict[str, str]) -> dict[str, str]:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or name not in known:
             allowed = ", ".join(known) or "none"
-            raise ValueError(
+            raise UsageError(
                 f"where = {text!r} is invalid: {part!r}; expected options name=value, with names: {allowed}"
             )
         if name in options:
-            raise ValueError(f"where = {text!r} is invalid: {name} is given twice; expected each option once")
+            raise UsageError(f"where = {text!r} is invalid: {name} is given twice; expected each option once")
+        if name in _NUMBERS and (not value.isdecimal() or (int(value) == 0 and name != "gpus")):
+            raise UsageError(f"where: {name} = {value!r} is invalid; expected a whole number above 0")
         options[name] = value
     return options
 
@@ -100,8 +104,6 @@ def connect(where: Where) -> Iterator[Client]:
 
     with contextlib.ExitStack() as stack:
         if where.kind in ("address", "file"):
-            if where.kind == "file" and not Path(where.target).exists():
-                raise ConnectionError(f"where = {where.target!r} is invalid: there is no such scheduler file")
             source = {"address": where.target} if where.kind == "address" else {"scheduler_file": where.target}
             try:
                 yield stack.enter_context(Client(**source, timeout=20, set_as_default=False))
@@ -117,9 +119,9 @@ def local_workers(where: Where, gpus: int) -> int:
     if "per_gpu" not in where.options:
         return where.number("workers", gpus or len(os.sched_getaffinity(0)))
     if "workers" in where.options:
-        raise ValueError("where: workers and per_gpu are given; expected one of them")
+        raise UsageError("where: workers and per_gpu are given; expected one of them")
     if not gpus:
-        raise ValueError(
+        raise UsageError(
             f"where: per_gpu = {where.options['per_gpu']} is invalid: torch sees no GPU here; expected workers"
         )
     return gpus * where.number("per_gpu", 1)

@@ -34,7 +34,7 @@ def exit_code(arguments: list[str]) -> int:
 def test_values_may_begin_with_a_minus(project, monkeypatch):
     project.notebook("part/one", "values: list[float] = [-1.0, 2.0]\nname: str = 'a'")
     args = cli.parser().parse_args(["run", "one", "-p", "values", "-1,0,1.4", "-p", "name", "--x=1", "--output", "o"])
-    assert args.parameter == [("values", "-1,0,1.4"), ("name", "--x=1")] and args.output == "o"
+    assert args.parameter == {"values": "-1,0,1.4", "name": "--x=1"} and args.output == "o"
     values = find_notebook("one", project.root).values("cpu", args.parameter)
     assert values == {"values": [-1.0, 0.0, 1.4], "name": "--x=1"}
 
@@ -78,7 +78,7 @@ def test_profile_then_command_line_override_the_defaults(project, notebook):
         (
             "dept",
             "2",
-            "has no parameter 'dept' (did you mean 'depth'?); it takes depth, rate, name, fast, sizes, pools",
+            "has no parameter 'dept'; it takes depth, rate, name, fast, sizes, pools; did you mean 'depth'?",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_value_outside_of_the_range_that_the_help_gives(project, name, text, sai
 )
 def test_lists_may_hold_pools_and_values_may_be_at_the_end_of_a_range(project, name, text, value):
     project.notebook("part/one", RULES)
-    assert find_notebook("one", project.root).values("cpu", [(name, text)])[name] == value
+    assert find_notebook("one", project.root).values("cpu", {name: text})[name] == value
 
 
 def test_notebook_needs_exactly_one_parameters_cell(project):
@@ -198,9 +198,9 @@ def test_notebook_is_found_by_path_and_by_name(project, notebook, monkeypatch):
         (["one", "--profile", "huge"], "unknown profile 'huge': choose from smoke, cpu, gpu, paper"),
         (["one", "-p", "depht", "3"], "has no parameter 'depht'"),
         (["one", "-p", "depth", "three"], "depth = 'three' is invalid; it is int"),
-        (["one", "-p", "depth", "1", "-p", "depth", "2"], "-p: depth is given twice, at last as '2'"),
+        (["one", "-p", "depth", "1", "-p", "depth", "2"], "-p/--parameter: depth is given twice, at last as '2'"),
         (["one", "-p", "depth"], "argument -p/--parameter: 'depth' is invalid; expected NAME VALUE"),
-        (["ones"], "unknown notebook 'ones' (did you mean 'one'?)"),
+        (["ones"], "unknown notebook 'ones'; did you mean 'one'?"),
         ([""], "unknown notebook ''"),
         (["/"], "unknown notebook '/'"),
         (["x" * 5000], "unknown notebook 'xxx"),

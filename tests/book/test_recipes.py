@@ -204,7 +204,7 @@ def test_commands_that_are_shown_exist(page: Path):
     for command in ours:
         args = parser().parse_args(shlex.split(command)[1:])
         if args.command == "run" and args.notebook != "two_pools" and "-p temperature " not in command:
-            find_notebook(args.notebook, REPO).values(args.profile, dict(args.parameter))
+            find_notebook(args.notebook, REPO).values(args.profile, args.parameter)
     for where in re.findall(r"LAE_WHERE='([^']+)'", text):
         assert slurm_arguments(Where.parse(where))["job_cpu"] == 4
     for path in re.findall(r"`(ci/[\w./]+)", re.sub(r"^:caption:.*$", "", text, flags=re.M)):

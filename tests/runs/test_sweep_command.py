@@ -73,7 +73,6 @@ def test_failures_are_listed_and_give_exit_code_1(plan, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        (["--set", "seed"], "FIELD=VALUE"),
         (["--set", "sead=1"], "did you mean 'seed'"),
         (["--where", "slurn"], "expected inline, local, slurm"),
         (["--where", "missing.json"], "no such scheduler file"),

@@ -18,7 +18,6 @@ from lae_core.runs.where import Where, slurm_arguments
         ("local(workers=2)", "local", {"workers": "2"}, ""),
         ("local(per_gpu=2)", "local", {"per_gpu": "2"}, ""),
         ("tcp://10.0.0.1:8786", "address", {}, "tcp://10.0.0.1:8786"),
-        ("shared/scheduler.json", "file", {}, "shared/scheduler.json"),
         ("slurm(jobs=8, walltime=04:00:00)", "slurm", {"jobs": "8", "walltime": "04:00:00"}, ""),
         ("slurm(extra=--gres=gpu:1 --nice=5)", "slurm", {"extra": "--gres=gpu:1 --nice=5"}, ""),
     ],
@@ -53,6 +52,7 @@ def test_without_a_setting_the_environment_decides(monkeypatch):
         ("local(workers)", "name=value"),
         ("inline(workers=2)", "names: none"),
         ("ftp://host", "expected inline"),
+        ("missing/scheduler.json", "there is no such scheduler file"),
     ],
 )
 def test_mistakes_name_what_would_do(text, words):
@@ -62,9 +62,9 @@ def test_mistakes_name_what_would_do(text, words):
 
 def test_numbers_are_checked():
     with pytest.raises(ValueError, match="workers = 'two'"):
-        Where.parse("local(workers=two)").number("workers", 1)
+        Where.parse("local(workers=two)")
     with pytest.raises(ValueError, match="jobs = '0'"):
-        Where.parse("slurm(jobs=0)").number("jobs", 1)
+        Where.parse("slurm(jobs=0)")
 
 
 SCRIPT = """
