@@ -93,8 +93,14 @@ def _show_plan(root: Path, profile: str) -> int:
 def data(args: argparse.Namespace) -> int:
     """`lae data`: the data sets that are named, or those that the notebooks train on at a profile."""
     from lae_core.training import fetch
+    from lae_core.training.datasets import DATASETS
 
-    names = args.names
+    names, folder = args.names, None if args.folder is None else Path(args.folder)
+    if unknown := [name for name in names if name not in DATASETS]:
+        near = [name for name in DATASETS if name.startswith(unknown[0])] or DATASETS
+        raise UsageError(f"no data set {unknown[0]!r}; there are {', '.join(near)}")
+    if folder and not folder.is_dir():
+        raise UsageError(f"--from = {args.folder!r} is invalid; expected a folder that exists")
     if args.profile is not None:
         if names:
             raise UsageError(f"--for = {args.profile!r} is invalid beside NAME = {names[0]!r}; expected one of the two")
@@ -105,4 +111,6 @@ def data(args: argparse.Namespace) -> int:
         if not names:
             print(f"the profile {args.profile} trains on no data set that has to be fetched")
             return 0
-    return fetch.main(names, args.folder, args.again)
+    if not names and (folder or args.again):
+        raise UsageError(f"{'--from' if folder else '--again'} needs a NAME; lae data lists them")
+    return fetch.main(names, folder, args.again)

@@ -31,24 +31,20 @@ class SourceError(RuntimeError):
     """A source that does not answer, or whose content is not what it should be."""
 
 
-class UnusableRoot(Exception):
-    """The folder that is to hold the data sets cannot be written: no source would help."""
-
-
-def fetch(name: str, folder: Path | None = None, again: bool = False, report: Callable[[str], None] = print) -> Path:
-    """Prepare one data set under the data root from the first source that gives verified content; return its folder."""
+def fetch(name: str, folder: Path | None = None, again: bool = False) -> None:
+    """Prepare one data set under the data root from the first source that gives verified content."""
     spec = DATASETS[name]
     target = data_root() / name
     if name == "digits":
-        report("digits: comes with scikit-learn, nothing to fetch")
-        return target
+        print("digits: comes with scikit-learn, nothing to fetch")
+        return
     if not again and _intact(target):
-        report(f"{name}: already in {target}, verified")
-        return target
+        print(f"{name}: already in {target}, verified")
+        return
     root = _writable_root()
     refusals: list[str] = []
     for title, source in _sources(spec, folder):
-        report(f"{name}: trying {title} …")
+        print(f"{name}: trying {title} …")
         with scratch(root, ".fetch-") as place:  # on the file system of the target, where a rename puts it in place
             try:
                 splits = source(place)
@@ -61,8 +57,8 @@ def fetch(name: str, folder: Path | None = None, again: bool = False, report: Ca
                 continue
             _store(spec, target, splits, title, place)
         counts = ", ".join(f"{len(labels)} {split}" for split, (_, labels) in splits.items())
-        report(f"{name}: {spec.title}, {counts} pictures, in {target}")
-        return target
+        print(f"{name}: {spec.title}, {counts} pictures, in {target}")
+        return
     hint = "" if folder else "; a folder with a copy can be given with --from FOLDER"
     raise SourceError(f"{name}: no source gave it{hint}\n" + "\n".join(refusals))
 
@@ -253,40 +249,23 @@ def _writable_root() -> Path:
             probe.write(b"1")
             probe.flush()
     except OSError as error:
-        raise UnusableRoot(
-            f"LAE_DATA = {str(root)!r} cannot be written ({error.strerror}); expected a folder of yours"
-        ) from None
+        said = f"LAE_DATA = {str(root)!r} cannot be written ({error.strerror}); expected a folder of yours"
+        raise OSError(said) from None
     return root
 
 
-def main(names: list[str], folder: str | None, again: bool) -> int:
-    """The command: fetch each named set, or list what is there when none is named."""
-    unknown = [n for n in names if n not in DATASETS]
-    if unknown:
-        near = [n for n in DATASETS if n.startswith(unknown[0])] or list(DATASETS)
-        print(f"lae data: no data set {unknown[0]!r}; there are {', '.join(near)}", file=sys.stderr)
-        return 2
-    if folder is not None and not (folder and Path(folder).is_dir()):
-        print(f"lae data: --from = {folder!r} is invalid; expected a folder that exists", file=sys.stderr)
-        return 2
-    if not names and (folder is not None or again):
-        print(f"lae data: {'--from' if folder else '--again'} needs a NAME; lae data lists them", file=sys.stderr)
-        return 2
+def main(names: list[str], folder: Path | None, again: bool) -> int:
+    """Fetch each named set, or list what is there when none is named; 1 if no source gave one of them."""
     if not names:
         print(f"data sets in {data_root()}:")
         for name, spec in DATASETS.items():
             state = "ready" if name == "digits" or _intact(data_root() / name) else f"missing: lae data {name}"
             print(f"  {name:<16} {spec.title:<28} {state}")
-        return 0
     failed = 0
-    try:
-        for name in dict.fromkeys(names):
-            try:
-                fetch(name, Path(folder) if folder is not None else None, again)
-            except SourceError as error:
-                print(f"lae data: {error}", file=sys.stderr)
-                failed = 1
-    except UnusableRoot as error:
-        print(f"lae data: {error}", file=sys.stderr)
-        return 1
+    for name in dict.fromkeys(names):
+        try:
+            fetch(name, folder, again)
+        except SourceError as error:
+            print(f"lae data: {error}", file=sys.stderr)
+            failed = 1
     return failed

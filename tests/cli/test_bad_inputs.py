@@ -173,7 +173,7 @@ TABLE = [
     ),
     ("bench operator --json mine.txt", "--json = 'mine.txt' is invalid (it exists and is no report of `lae bench`)", 2),
     ("bench operator --json /dev/null", "--json = '/dev/null' is invalid (it is not a regular file)", 2),
-    ("bench training --data mnist", "--data = 'mnist' is invalid; expected digits, cifar10 or cifar100", 2),
+    ("bench training --data mnist", "argument --data: invalid choice: 'mnist' (choose from", 2),
     ("bench training --pictures 0", "argument --pictures: '0' is invalid", 2),
     ("bench training --seeds 0", "argument --seeds: '0' is invalid", 2),
     ("bench training --epochs 0", "argument --epochs: '0' is invalid", 2),
