@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lae_core.runs.files import store_error, write_whole
+from lae_core.runs.files import store_error
 from lae_core.runs.records import Config, Record
+from lae_core.training.files import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,9 +53,9 @@ def export(records: Iterable[Record], path: str | Path, *, experiment: str) -> i
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(target, _with_head(head, "".join(line + "\n" for line in lines)))
     except OSError as error:
         raise store_error("write", target, error) from error
-    write_whole(target, _with_head(head, "".join(line + "\n" for line in lines)))
     return len(ordered)
 
 

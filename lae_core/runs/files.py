@@ -1,4 +1,4 @@
-"""Writing small files so that a reader, on this machine or another, sees the old one, the new one, or none."""
+"""What cannot be written or used, said in time: errors of the store, of the disk, and of what the user typed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import errno
 import json
 import os
 import tempfile
-import uuid
 from pathlib import Path
 from typing import Any
+
+from lae_core.training.files import write_whole
 
 # What a run may raise that means the disk, not the run, is at fault: every other run would fail the same way.
 DISK_ERRORS = {errno.ENOSPC: "is full", errno.EDQUOT: "is over its quota", errno.EROFS: "is read-only"}
@@ -31,42 +32,12 @@ def store_error(action: str, path: Path, error: OSError) -> StoreError:
 
 
 def write_json(path: Path, value: Any, *, exclusive: bool = False, durable: bool = True) -> bool:
-    """`write_whole` for a value of plain numbers, strings, lists and dicts."""
+    """`write_whole` for a value of plain numbers, strings, lists and dicts; a disk that refuses is a `StoreError`."""
     text = json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
-    return write_whole(path, text.encode(), exclusive=exclusive, durable=durable)
-
-
-def write_whole(path: Path, content: bytes, *, exclusive: bool = False, durable: bool = True) -> bool:
-    """Write a file whole or not at all. `exclusive`: only if there is no such file yet. `durable`: onto the disk.
-
-    Returns whether it was written. Linking a finished file, rather than creating it with O_EXCL and filling it then,
-    leaves no moment at which another process finds it half written; both rename and link are atomic on NFS.
-    """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        if not exclusive:
-            os.replace(temporary, path)
-        elif not _link(temporary, path):
-            return False
-        return True
+        return write_whole(path, text.encode(), exclusive=exclusive, durable=durable)
     except OSError as error:
         raise store_error("write", path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _link(source: Path, target: Path) -> bool:
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        # Over NFS a link can succeed and its answer be lost; the repeated request then finds our own file.
-        return os.stat(source).st_nlink == 2
-    return True
 
 
 def check_output_file(argument: str, name: str | Path, expected: str = "the name of a file to write") -> Path:

@@ -129,7 +129,8 @@ class RunStore:
     def progress(self, key: str) -> tuple[tuple[str, int], ...]:
         """What changes whenever a run gets further: the files that it keeps to resume, and when they were written."""
         try:
-            files = list(self.checkpoint_dir(key).iterdir())
+            # a name with a dot is a file that a killed process began
+            files = [path for path in self.checkpoint_dir(key).iterdir() if not path.name.startswith(".")]
             return tuple(sorted((path.name, path.stat().st_mtime_ns) for path in files))
         except FileNotFoundError:
             return ()

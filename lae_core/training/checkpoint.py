@@ -6,13 +6,14 @@ order of the data and the draws of the augmentation need no state: they are func
 
 from __future__ import annotations
 
-import os
+import io
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lae_core.training.config import RunConfig
+from lae_core.training.files import write_whole
 
 
 def path_for(folder: Path, config: RunConfig) -> Path:
@@ -22,16 +23,9 @@ def path_for(folder: Path, config: RunConfig) -> Path:
 def save(folder: Path, config: RunConfig, state: dict[str, Any]) -> None:
     """Write beside the old checkpoint, then put in its place: a reader sees the old or the new one, never a part."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = path_for(folder, config)
-    scratch = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with scratch.open("wb") as stream:
-            torch.save({"config": config.to_dict(), **state}, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    content = io.BytesIO()  # torch ends the process if Ctrl-C reaches it while it writes to a file itself
+    torch.save({"config": config.to_dict(), **state}, content)
+    write_whole(path_for(folder, config), content.getbuffer())
 
 
 def load(folder: Path, config: RunConfig) -> dict[str, Any] | None:
@@ -47,9 +41,3 @@ def load(folder: Path, config: RunConfig) -> dict[str, Any] | None:
     if not same:
         raise ValueError(f"{path} belongs to another run; move it away to start anew")
     return state
-
-
-def remove(folder: Path, config: RunConfig) -> None:
-    """Forget a run's checkpoint, once its record is safe; also what a killed writer left behind."""
-    for path in folder.glob(f"{config.key()}.ckpt*"):
-        path.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from lae_core.models.pretrained import Trunk, as_input, fold, load_pretrained, weights_of
 from lae_core.training.canvases import PictureSet
+from lae_core.training.files import write_whole
 from lae_core.training.progress_bar import progress_bar
 from lae_core.training.words import check_word
 
@@ -43,14 +44,13 @@ def feature_maps(
     network: str = "efficientnet-lite0",
     precision: str = "fp32",
     trunk: nn.Module | None = None,
-    progress: bool | None = None,
 ) -> Tensor:
     """The maps of all pictures, (pictures, channels, rows, columns), from the cache; what it lacks is computed.
 
     `precision` is fp32, or bf16 or bf16-folded where the processor has it. `trunk` stands for the network's own in
-    tests. `progress` draws a bar on standard error, by default only on a terminal.
+    tests.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     check_word("precision", precision, PRECISIONS)
     what = {"weights": weights_of(network).sha256, "pictures": pictures.describe(), "precision": precision}
@@ -64,12 +64,10 @@ def feature_maps(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "what.json").write_text(text + "\n", encoding="utf-8")
         model = trunk if trunk is not None else _trunk(network, precision)
-        with progress_bar("feature maps", "part", len(files), len(files) - len(missing), progress) as bar:
+        with progress_bar("feature maps", "part", len(files), len(files) - len(missing)) as bar:
             for start in missing:
                 part = _compute(pictures, start, min(start + PART, len(pictures)), model, precision)
-                temporary = folder / f".{start:06}.{os.getpid()}"
-                save_file({"maps": part}, temporary)
-                temporary.replace(files[start])
+                write_whole(files[start], save({"maps": part}), durable=False)
                 parts[start] = part
                 bar.update()
     return torch.cat([part for part in parts.values() if part is not None])
