@@ -191,12 +191,35 @@ def _add_sweep(commands: argparse._SubParsersAction) -> None:
     sweep.set_defaults(run="lae_core.runs.sweep_command:main", extra="scale")
 
 
+def _known_notebooks(**_: Any) -> list[str]:
+    """For the shell's tab: what NOTEBOOK may be."""
+    from lae_core.book.notebooks import all_notebooks, project_root
+
+    return [notebook.name.rpartition("/")[2] for notebook in all_notebooks(project_root())]
+
+
+def _known_profiles(**_: Any) -> list[str]:
+    from lae_core.book.notebooks import profiles, project_root
+
+    return profiles(project_root())
+
+
+def _known_data_sets(**_: Any) -> list[str]:
+    from lae_core.training.datasets import DATASETS
+
+    return list(DATASETS)
+
+
+def _completed(argument: argparse.Action, known: Callable[..., list[str]]) -> None:
+    argument.completer = known  # type: ignore[attr-defined]  # argcomplete looks for it there
+
+
 def _add_run(commands: argparse._SubParsersAction) -> None:
     run = commands.add_parser("run", help="execute one notebook with parameters of your choice")
-    run.add_argument("notebook", metavar="NOTEBOOK", help="notebooks/part/name.md, part/name, or a name that is unique")
-    run.add_argument(
-        "--profile", default="cpu", metavar="P", help="smoke, cpu (default), gpu or paper: the values to start from"
-    )
+    said = "notebooks/part/name.md, part/name, or a name that is unique"
+    _completed(run.add_argument("notebook", metavar="NOTEBOOK", help=said), _known_notebooks)
+    said = "smoke, cpu (default), gpu or paper: the values to start from"
+    _completed(run.add_argument("--profile", default="cpu", metavar="P", help=said), _known_profiles)
     run.add_argument(
         "-p",
         "--parameter",
@@ -212,13 +235,14 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
 
 def _add_params(commands: argparse._SubParsersAction) -> None:
     params = commands.add_parser("params", help="list a notebook's parameters and their values in each profile")
-    params.add_argument("notebook", metavar="NOTEBOOK", help="as for `lae run`")
+    _completed(params.add_argument("notebook", metavar="NOTEBOOK", help="as for `lae run`"), _known_notebooks)
     params.set_defaults(run="lae_core.book.commands:params", extra="book")
 
 
 def _add_book(commands: argparse._SubParsersAction) -> None:
     book = commands.add_parser("book", help="execute what is stale and build the book")
-    book.add_argument("--profile", default="cpu", metavar="P", help="smoke, cpu (default), gpu or paper")
+    said = "smoke, cpu (default), gpu or paper"
+    _completed(book.add_argument("--profile", default="cpu", metavar="P", help=said), _known_profiles)
     book.add_argument("--force", action="store_true", help="execute every notebook again, whatever the cache holds")
     book.add_argument("--output", metavar="DIR", help="build under DIR (default _build; the pages are in DIR/html)")
     book.add_argument(
@@ -242,7 +266,8 @@ def _add_data(commands: argparse._SubParsersAction) -> None:
         help="fetch and verify data sets; without a name, list them",
         description="Fetch data sets into $LAE_DATA (else data/), verified by hash. Nothing else ever downloads one.",
     )
-    data.add_argument("names", nargs="*", metavar="NAME", help="cifar10, cifar100, imagewoof-full, …; none lists all")
+    said = "cifar10, cifar100, imagewoof-full, …; none lists all"
+    _completed(data.add_argument("names", nargs="*", metavar="NAME", help=said), _known_data_sets)
     data.add_argument("--for", dest="profile", metavar="P", help="exactly what the notebooks train on at this profile")
     data.add_argument("--from", dest="folder", metavar="FOLDER", help="look in this folder first for a copy by hand")
     data.add_argument("--again", action="store_true", help="fetch again what is there already")
@@ -304,9 +329,13 @@ def _call(args: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    name = "lae"
+    name, top = "lae", parser()
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what Tab could mean
+        import argcomplete
+
+        argcomplete.autocomplete(top)
     try:
-        args = parser().parse_args(argv)
+        args = top.parse_args(argv)
         name = " ".join(["lae", args.command, *([args.kind] if "kind" in args else [])])
         status = _call(args)
         sys.stdout.flush()  # here, where a reader that has gone away is no surprise

@@ -22,27 +22,25 @@ from lae_core.book.progress import Progress
 from lae_core.training import deadline
 
 
-def execute_all(
-    root: Path, notebooks: list[Notebook], profile: str, force: bool = False, say: Callable[[str], None] = print
-) -> dict[str, Executed]:
+def execute_all(root: Path, notebooks: list[Notebook], profile: str, force: bool = False) -> dict[str, Executed]:
     """Bring every notebook's execution up to date. All of them run even if one fails; failures are reported together."""
     cache = Cache(root)
     values = {notebook.name: notebook.values(profile) for notebook in notebooks}
     found = {} if force else {nb.name: cache.find(nb, values[nb.name]) for nb in notebooks}
     stale = [notebook for notebook in notebooks if found.get(notebook.name) is None]
     fresh = len(notebooks) - len(stale)
-    say(f"{len(notebooks)} notebooks at profile {profile}: {fresh} up to date, {len(stale)} to execute")
+    print(f"{len(notebooks)} notebooks at profile {profile}: {fresh} up to date, {len(stale)} to execute")
     for notebook in stale:
-        say(f"  {notebook.name}: {'forced' if force else cache.why_stale(notebook, values[notebook.name])}")
+        print(f"  {notebook.name}: {'forced' if force else cache.why_stale(notebook, values[notebook.name])}")
     failures: list[str] = []
 
     def finished(name: str, future: Future[tuple[Executed, float]]) -> None:
         try:
             found[name], seconds = future.result()
-            say(f"  executed {name} in {seconds:.1f} s")
+            print(f"  executed {name} in {seconds:.1f} s")
         except CellError as error:
             failures.append(str(error))
-            say(f"  FAILED   {name}")
+            print(f"  FAILED   {name}")
 
     jobs = [Job(nb.name, uses_gpu(values[nb.name]), (root, nb.name, values[nb.name], force)) for nb in stale]
     _run(jobs, finished)

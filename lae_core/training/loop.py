@@ -55,15 +55,12 @@ def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Prog
 
 
 def _fabric(config: RunConfig) -> Fabric:
-    if config.recipe != RECIPE:
-        raise ValueError(f"RunConfig: recipe = {config.recipe} is invalid; this program trains recipe {RECIPE}")
     device = config.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("RunConfig: device = 'cuda' is invalid: torch sees no GPU here; expected 'cpu' or 'auto'")
-    if config.precision == "fp16" and device == "cpu":
-        raise ValueError("RunConfig: precision = 'fp16' is invalid on a CPU; expected 'fp32' or 'bf16'")
+    config.check("recipe", config.recipe == RECIPE, f"{RECIPE}, which this program trains")
+    config.check("device", device == "cpu" or torch.cuda.is_available(), "'cpu' or 'auto': torch sees no GPU here")
+    config.check("precision", config.precision != "fp16" or device != "cpu", "'fp32' or 'bf16' on a CPU")
     return Fabric(
         accelerator=device,
         devices=config.processes,
@@ -339,10 +336,8 @@ def _split(config: RunConfig, device: torch.device) -> data.Split:
         seed=config.seed,
         device=device,
     )
-    if len(split.train_index) < config.batch:
-        raise ValueError(
-            f"RunConfig: batch = {config.batch} is invalid; expected at most the {len(split.train_index)} training pictures"
-        )
+    pictures = len(split.train_index)
+    config.check("batch", config.batch <= pictures, f"at most the {pictures} training pictures")
     return split
 
 

@@ -200,7 +200,7 @@ def test_gpu_notebooks_run_one_after_another(project, monkeypatch):
         project.notebook(f"part/{name}", f"name: str = '{name}'\ndevice: str = 'cuda'", body)
     monkeypatch.setattr("lae_core.book.batch._execute_one", _without_a_gpu)
     notebooks = [build.Notebook(project.root, f"part/{name}") for name in ("a", "b")]
-    execute_all(project.root, notebooks, "cpu", say=lambda line: None)
+    execute_all(project.root, notebooks, "cpu")
     spans = sorted(json.loads((project.root / f"{name}.json").read_text()) for name in ("a", "b"))
     assert spans[0][1] <= spans[1][0]
 

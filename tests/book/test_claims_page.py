@@ -55,7 +55,7 @@ def book(project, monkeypatch):
 
 
 def now(root: Path) -> list[Entry]:
-    done = build.execute_all(root, build.book_notebooks(root), "smoke", say=lambda _: None)
+    done = build.execute_all(root, build.book_notebooks(root), "smoke")
     return build.Stage(root, root / "_build" / "src", "smoke", done).ledger
 
 
