@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from lae_core.runs.yaml_text import read_yaml
+from lae_core.training.config import RunConfig
+from lae_core.training.recipes import recipe
 
-C = TypeVar("C")
 _COUNT = re.compile(r"(\d+)\.\.(\d+)")
 
 
@@ -40,17 +41,11 @@ def read_plan(path: str | Path) -> dict[str, Any]:
     return plan
 
 
-def expand(
-    plan: Mapping[str, Any],
-    config_type: type[C],
-    changes: Mapping[str, Any] | None = None,
-    recipe: Callable[..., C] | None = None,
-) -> list[C]:
-    """All configs of a plan, each once; `changes` are laid over the base. `recipe` makes the config of a name with
-    some fields changed."""
+def expand(plan: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> list[RunConfig]:
+    """All configs of a plan, each once; `changes` are laid over the base."""
     base = dict(plan.get("base") or {}) | dict(changes or {})
     grids = plan.get("grid") or {}
-    configs: dict[C, None] = {}
+    configs: dict[RunConfig, None] = {}
     for grid in grids if isinstance(grids, list) else [grids]:
         if not isinstance(grid, dict):
             raise ValueError(f"grid: {grid!r} is invalid; expected fields with their values, such as {{seed: 0..4}}")
@@ -58,11 +53,8 @@ def expand(
             raise ValueError(f"{sorted(clash)[0]!r} is varied by the plan's grid and cannot be set as well")
         for values in itertools.product(*(_values(name, entry) for name, entry in grid.items())):
             fields = base | dict(zip(grid, values, strict=True))
-            name = fields.pop("from", None) if recipe is not None else None
-            if recipe is not None and name is not None:
-                configs[recipe(name, **fields)] = None
-            else:
-                configs[config_type.from_dict(fields)] = None  # type: ignore[attr-defined]
+            name = fields.pop("from", None)
+            configs[RunConfig(**fields) if name is None else recipe(name, **fields)] = None
     return list(configs)
 
 

@@ -19,12 +19,9 @@ from lae_core.training import deadline
 
 
 def main(args: argparse.Namespace) -> int:
-    from lae_core.training.config import RunConfig
-    from lae_core.training.recipes import recipe
-
     try:
         changes = {name: read_yaml(text, f"--set {name}={text}") for name, text in args.set.items()}
-        configs = expand(read_plan(args.plan), RunConfig, changes, recipe)
+        configs = expand(read_plan(args.plan), changes)
         Where.parse(args.where)
         kept = _exported(args.export) if args.export else []
         store = RunStore(args.store)

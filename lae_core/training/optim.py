@@ -16,24 +16,19 @@ from lae_core.training.muon import Muon
 Schedule = Callable[[float], float]
 
 
-def constant(progress: float) -> float:
-    """1 throughout."""
-    return 1.0
-
-
-def ramp(progress: float, up: float = 0.125) -> float:
+def ramp(progress: float, up: float) -> float:
     """0 → 1 over the first `up` of the run, then 1 → 0, both linear."""
     if progress < up:
         return progress / up
     return (1 - progress) / (1 - up) if up < 1 else 1.0
 
 
-def step(progress: float, milestones: tuple[float, ...] = (0.5, 0.75), factor: float = 0.1) -> float:
+def step(progress: float, milestones: tuple[float, ...], factor: float) -> float:
     """`factor` to the power of the number of milestones passed."""
     return factor ** sum(progress >= m for m in milestones)
 
 
-def flat_cosine(progress: float, flat: float = 0.72) -> float:
+def flat_cosine(progress: float, flat: float) -> float:
     """1 over the first `flat` of the run, then half a cosine down to 0."""
     if progress < flat:
         return 1.0
@@ -43,7 +38,7 @@ def flat_cosine(progress: float, flat: float = 0.72) -> float:
 def schedule(config: RunConfig) -> Schedule:
     """The config's learning-rate factor as a function of progress in [0, 1)."""
     return {
-        "constant": constant,
+        "constant": lambda progress: 1.0,
         "ramp": lambda progress: ramp(progress, config.ramp_up),
         "step": lambda progress: step(progress, config.milestones, config.lr_decay),
         "flat-cosine": lambda progress: flat_cosine(progress, config.flat),

@@ -11,7 +11,6 @@ from lae_core.book.notebooks import Notebook
 from lae_core.paper import protocol
 from lae_core.paper.arms import PAPER, SWAPS, arm, start_at, table_arm
 from lae_core.runs.plan import expand, read_plan
-from lae_core.training.config import RunConfig
 from lae_core.training.recipes import recipe
 
 REPO = Path(__file__).resolve().parents[2]
@@ -43,7 +42,7 @@ def test_start_at_sets_the_temperature_alone():
 
 
 def planned(name):
-    return expand(read_plan(REPO / "ci" / "plans" / f"{name}.yml"), RunConfig, recipe=recipe)
+    return expand(read_plan(REPO / "ci" / "plans" / f"{name}.yml"))
 
 
 def test_the_learned_scale_of_the_average_has_its_own_rate():

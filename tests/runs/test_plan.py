@@ -11,30 +11,30 @@ from lae_core.training.recipes import recipe
 
 def test_every_combination_once():
     plan = {"base": {"data": "digits"}, "grid": {"pool": ["avg", "max"], "seed": "0..2"}}
-    configs = expand(plan, RunConfig)
+    configs = expand(plan)
     assert {(config.pool, config.seed) for config in configs} == {(p, s) for p in ("avg", "max") for s in range(3)}
     assert len(configs) == 6 and {config.data for config in configs} == {"digits"}
 
 
 def test_several_grids_overlap_and_the_base_can_be_changed():
     plan = {"grid": [{"seed": [0, 1]}, {"seed": [1], "lr": [0.4, 0.5]}]}
-    configs = expand(plan, RunConfig, {"epochs": 3})
+    configs = expand(plan, {"epochs": 3})
     assert len(configs) == 3 and {config.epochs for config in configs} == {3}
-    assert expand({}, RunConfig) == [RunConfig()]
+    assert expand({}) == [RunConfig()]
 
 
 def test_a_plan_starts_from_named_recipes():
     plan = {"base": {"from": "minute", "epochs": 2}, "grid": {"seed": [0, 1]}}
-    assert expand(plan, RunConfig, recipe=recipe) == [recipe("minute", epochs=2, seed=s) for s in (0, 1)]
+    assert expand(plan) == [recipe("minute", epochs=2, seed=s) for s in (0, 1)]
     several = {"grid": {"from": ["minute", "ten"], "pool": ["max"]}}
-    assert expand(several, RunConfig, recipe=recipe) == [recipe(n, pool="max") for n in ("minute", "ten")]
+    assert expand(several) == [recipe(n, pool="max") for n in ("minute", "ten")]
     with pytest.raises(ValueError, match="recipe = 'minutes' is invalid"):
-        expand({"base": {"from": "minutes"}}, RunConfig, recipe=recipe)
+        expand({"base": {"from": "minutes"}})
 
 
 def test_the_plan_of_the_recipes_can_be_read():
     root = Path(__file__).parents[2]
-    configs = expand(read_plan(root / "ci/plans/recipes.yml"), RunConfig, recipe=recipe)
+    configs = expand(read_plan(root / "ci/plans/recipes.yml"))
     assert {config.network for config in configs} == {"speed", "mxresnet", "wrn"}
 
 
@@ -48,7 +48,7 @@ def test_the_plan_of_the_recipes_can_be_read():
 )
 def test_mistakes_are_named(plan, changes, words):
     with pytest.raises(ValueError, match=words):
-        expand(plan, RunConfig, changes)
+        expand(plan, changes)
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "grids: {}", "a: ["])
@@ -61,4 +61,4 @@ def test_a_file_that_is_no_plan(tmp_path, text):
 def test_the_plan_on_the_page_is_in_the_tree():
     root = Path(__file__).parents[2]
     assert "lae sweep ci/plans/digits.yml --dry-run" in (root / "notebooks/experiments/scaling_out.md").read_text()
-    assert len(expand(read_plan(root / "ci/plans/digits.yml"), RunConfig)) == 8
+    assert len(expand(read_plan(root / "ci/plans/digits.yml"))) == 8

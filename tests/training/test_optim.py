@@ -11,10 +11,10 @@ from lae_core.training.config import RunConfig
 
 
 def test_schedules_at_their_corners():
-    assert optim.constant(0.3) == 1
     assert [optim.ramp(p, 0.125) for p in (0, 0.0625, 0.125, 0.5625, 1)] == pytest.approx([0, 0.5, 1, 0.5, 0])
     assert [optim.ramp(p, 0) for p in (0, 0.5)] == pytest.approx([1, 0.5])
-    assert [optim.step(p) for p in (0, 0.499, 0.5, 0.74, 0.75, 0.99)] == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+    steps = [optim.step(p, (0.5, 0.75), 0.1) for p in (0, 0.499, 0.5, 0.74, 0.75, 0.99)]
+    assert steps == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
     assert [optim.flat_cosine(p, 0.6) for p in (0, 0.599, 0.8, 1)] == pytest.approx([1, 1, 0.5, 0])
     assert optim.flat_cosine(0.9, 1) == 1 and optim.ramp(0.5, 1) == 0.5
 
