@@ -26,7 +26,6 @@ from filelock import FileLock
 
 from lae_core.book import architecture, claims_page, elsewhere, front_page, rerun_pages, use_pages
 from lae_core.book.batch import execute_all
-from lae_core.book.cache import package_directory
 from lae_core.book.execute import Executed
 from lae_core.book.notebooks import BookError, Notebook, NotebookError
 from lae_core.book.outputs import STAMP, check_book_directory
@@ -189,7 +188,7 @@ def _is_current(stamp: Path, html: Path, wanted: dict[str, str]) -> bool:
 def _fingerprint(root: Path, source: Path) -> dict[str, str]:
     """All that rendering depends on: staged pages, settings, and the package (its docstrings and templates show)."""
     files = [path for path in source.rglob("*") if path.is_file()]
-    files += [path for path in package_directory().rglob("*") if path.suffix in (".py", ".jinja")]
+    files += [path for path in provenance.PACKAGE.rglob("*") if path.suffix in (".py", ".jinja")]
     files += [path for path in (root / "_config.yml", root / "_toc.yml", root / "constraints.txt") if path.is_file()]
     digests = {
         os.path.relpath(path, root): hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in sorted(files)

@@ -25,7 +25,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec, resolve_name
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ class Cache:
     """The executions under `<root>/_build/executed/`."""
 
     root: Path
-    package: str = "lae_core"
 
     @property
     def directory(self) -> Path:
@@ -114,7 +113,7 @@ class Cache:
     @cached_property
     def _sources(self) -> dict[str, str]:
         """The text of every module of the package, by its path."""
-        home = package_directory(self.package)
+        home = provenance.PACKAGE
         return {path.relative_to(home.parent).as_posix(): path.read_text("utf-8") for path in home.rglob("*.py")}
 
     def _reached(self, names: Iterable[str]) -> list[str]:
@@ -165,12 +164,6 @@ class Cache:
     def _prune(home: Path) -> None:
         for old in sorted(home.glob("*/entry.json"), key=os.path.getmtime, reverse=True)[KEPT:]:
             shutil.rmtree(old.parent, ignore_errors=True)
-
-
-def package_directory(package: str = "lae_core") -> Path:
-    spec = find_spec(package)
-    assert spec is not None and spec.origin is not None, f"{package} is not a package"
-    return Path(spec.origin).resolve().parent
 
 
 @functools.cache

@@ -38,17 +38,10 @@ def cache_root() -> Path:
     return Path(os.environ.get("LAE_CACHE") or Path.home() / ".cache" / "lae")
 
 
-def feature_maps(
-    pictures: PictureSet,
-    *,
-    network: str = "efficientnet-lite0",
-    precision: str = "fp32",
-    trunk: nn.Module | None = None,
-) -> Tensor:
+def feature_maps(pictures: PictureSet, *, network: str = "efficientnet-lite0", precision: str = "fp32") -> Tensor:
     """The maps of all pictures, (pictures, channels, rows, columns), from the cache; what it lacks is computed.
 
-    `precision` is fp32, or bf16 or bf16-folded where the processor has it. `trunk` stands for the network's own in
-    tests.
+    `precision` is fp32, or bf16 or bf16-folded where the processor has it.
     """
     from safetensors.torch import save
 
@@ -63,7 +56,7 @@ def feature_maps(
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "what.json").write_text(text + "\n", encoding="utf-8")
-        model = trunk if trunk is not None else _trunk(network, precision)
+        model = _trunk(network, precision)
         with progress_bar("feature maps", "part", len(files), len(files) - len(missing)) as bar:
             for start in missing:
                 part = _compute(pictures, start, min(start + PART, len(pictures)), model, precision)

@@ -12,6 +12,7 @@ import pytest
 from lae_core.book.cache import KEPT, Cache
 from lae_core.book.notebooks import Notebook, find_notebook
 from lae_core.book.progress import Progress
+from lae_core.training import provenance
 from lae_core.training.scratch import scratch
 
 READS_RESULT = """
@@ -36,7 +37,7 @@ def package(tmp_path: Path, monkeypatch) -> Path:
     for name, text in files.items():
         (base / name).parent.mkdir(parents=True, exist_ok=True)
         (base / name).write_text(text)
-    monkeypatch.syspath_prepend(base.parent)
+    monkeypatch.setattr(provenance, "PACKAGE", base)
     return base
 
 
@@ -45,7 +46,7 @@ def changed_parts(project, *cells: str):
     project.notebook("part/one", "depth: int = 3", *cells)
 
     def parts(depth: int = 3) -> dict[str, str]:
-        return Cache(project.root, "small").static_parts(find_notebook("one", project.root), {"depth": depth})
+        return Cache(project.root).static_parts(find_notebook("one", project.root), {"depth": depth})
 
     before = parts()
 

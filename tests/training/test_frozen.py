@@ -94,24 +94,29 @@ def test_clutter_counts_areas_and_seeds_differ():
 # ---------------------------------------------------------------------------------------------- cache
 
 
-def test_an_extraction_that_was_stopped_goes_on(cache):
+def test_an_extraction_that_was_stopped_goes_on(cache, monkeypatch):
+    def maps_by(trunk):
+        monkeypatch.setattr(features, "_trunk", lambda *_: trunk)
+        return feature_maps(pictures)
+
     pictures = WholePictures(Portion("digits", "train"), 32)
     stopped, again, third = Counting(stop=PART + 10), Counting(), Counting()
     with pytest.raises(KeyboardInterrupt):
-        feature_maps(pictures, trunk=stopped)
-    maps = feature_maps(pictures, trunk=again)
+        maps_by(stopped)
+    maps = maps_by(again)
     assert again.seen == len(pictures) - PART and maps.shape == (len(pictures), 6, 1, 1)
-    assert feature_maps(pictures, trunk=third).equal(maps) and third.seen == 0
+    assert maps_by(third).equal(maps) and third.seen == 0
     (folder,) = cache.iterdir()
     (folder / f"{PART:06}.safetensors").write_bytes(b"damaged")
-    assert feature_maps(pictures, trunk=third).equal(maps) and third.seen == PART
+    assert maps_by(third).equal(maps) and third.seen == PART
 
 
-def test_what_decides_the_maps_names_them(cache):
+def test_what_decides_the_maps_names_them(cache, monkeypatch):
+    monkeypatch.setattr(features, "_trunk", lambda _, kind: Counting().to(features.PRECISIONS[kind][0]))
     portion = Portion("digits", "test", 0, 10)
     for pictures in (WholePictures(portion, 32), WholePictures(portion, 64), Canvases(portion, 64, "digits", 32)):
         for precision in features.PRECISIONS:
-            feature_maps(pictures, precision=precision, trunk=Counting().to(features.PRECISIONS[precision][0]))
+            feature_maps(pictures, precision=precision)
     assert len(list(cache.iterdir())) == 9
     with pytest.raises(ValueError, match="precision = 'fp8' is invalid; expected one of fp32, bf16, bf16-folded"):
         feature_maps(WholePictures(portion, 32), precision="fp8")
