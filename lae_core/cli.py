@@ -268,7 +268,8 @@ def _add_data(commands: argparse._SubParsersAction) -> None:
     )
     said = "cifar10, cifar100, imagewoof-full, …; none lists all"
     _completed(data.add_argument("names", nargs="*", metavar="NAME", help=said), _known_data_sets)
-    data.add_argument("--for", dest="profile", metavar="P", help="exactly what the notebooks train on at this profile")
+    said = "exactly what the notebooks train on at this profile"
+    _completed(data.add_argument("--for", dest="profile", metavar="P", help=said), _known_profiles)
     data.add_argument("--from", dest="folder", metavar="FOLDER", help="look in this folder first for a copy by hand")
     data.add_argument("--again", action="store_true", help="fetch again what is there already")
     data.set_defaults(run="lae_core.book.commands:data", extra="models")
