@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import yaml
+from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 # T for theory, N for networks and searches, E for experiments, C for further claims
-CLAIM_ID = re.compile(r"[TNEC][0-9]+[a-z]?")
+ClaimId = Annotated[str, StringConstraints(pattern=r"^[TNEC][0-9]+[a-z]?$")]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class LedgerError(ValueError):
     """Claims and verdicts do not fit together; the message names both."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Claim:
     """One entry of `book/claims.yml`; see the head of that file."""
 
-    id: str
-    claim: str
-    place: str
-    notebook: str
+    id: ClaimId
+    claim: Text
+    place: Text
+    notebook: Text
     also: str = ""
 
     @property
@@ -45,16 +47,10 @@ class Claim:
 
 def load_claims(path: Path) -> list[Claim]:
     """The claims in their order. Unknown keys, ids that are none, and repeated ids are errors."""
-    claims = []
-    for number, item in enumerate(yaml.safe_load(path.read_text(encoding="utf-8")), start=1):
-        expected = set(Claim.__dataclass_fields__) - {"also"}
-        if not isinstance(item, dict) or set(item) - {"also"} != expected:
-            raise LedgerError(f"{path.name}, entry {number}: expected the keys {sorted(expected)}, got {item!r}")
-        if empty := [key for key, value in item.items() if not (isinstance(value, str) and value.strip())]:
-            raise LedgerError(f"{path.name}, entry {number}: {empty[0]}={item[empty[0]]!r} is not a text")
-        if not CLAIM_ID.fullmatch(item["id"]):
-            raise LedgerError(f"{path.name}: id={item['id']!r} is no claim id; they begin with one of T, N, E, C")
-        claims.append(Claim(**item))
+    try:
+        claims = TypeAdapter(list[Claim]).validate_python(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise LedgerError(f"{path.name}: {error}") from error
     if repeated := [name for name, count in Counter(claim.id for claim in claims).items() if count > 1]:
         raise LedgerError(f"{path.name}: id={repeated[0]!r} stands there more than once")
     return claims

@@ -74,21 +74,20 @@ class Rule:
         return " ".join((inspect.getdoc(self.word) or "").split())
 
     def __call__(self, *evidence: Any) -> Decision:
-        found = [part for part in evidence if isinstance(part, Comparisons)]
-        parts = [part for part in evidence if isinstance(part, Decision)]
-        if parts:
-            return self._from_parts(parts)
-        if not found:
-            built = [part for part in evidence if isinstance(part, Built)]
-            if built:
-                scale = scale_of(built[0].runs, self.protocol)
-                return Decision(self.claim, self.word(built[0], scale), self.text, scale)
-            return Decision(self.claim, _in_print(self.word(*evidence)), self.text, "printed")
-        (comparisons,) = found
-        if comparisons.source == "printed":
-            word = _in_print(self.word(comparisons))
-            return Decision(self.claim, word, self.text, "printed", comparisons.n, comparisons=comparisons)
-        return self._from_runs(comparisons)
+        """Decide on comparisons, on the decisions of a claim's parts, on a network, or on counts."""
+        match evidence:
+            case (Comparisons(source="runs") as comparisons,):
+                return self._from_runs(comparisons)
+            case (Comparisons() as comparisons,):
+                word = _in_print(self.word(comparisons))
+                return Decision(self.claim, word, self.text, "printed", comparisons.n, comparisons=comparisons)
+            case (Decision(), *_):
+                return self._from_parts(evidence)
+            case (Built() as built,):
+                scale = scale_of(built.runs, self.protocol)
+                return Decision(self.claim, self.word(built, scale), self.text, scale)
+            case _:
+                return Decision(self.claim, _in_print(self.word(*evidence)), self.text, "printed")
 
     def _from_parts(self, parts: Sequence[Decision]) -> Decision:
         """A claim of several parts rests on what they rest on."""

@@ -100,29 +100,22 @@ def pictures(config: dict[str, Any]) -> str:
     return json.dumps(named, sort_keys=True)
 
 
-def recorded_ridge(name: str) -> float | None:
-    """Accuracy in % of ridge regression on these pictures, if `lae bench ridge` recorded it."""
-    return read_ridge().get(name)
+def write_ridge(found: dict[str, float]) -> None:
+    """Write {name of the pictures: accuracy in %}, with a checksum, to `RIDGE`."""
+    RIDGE.write_text(_text({name: round(value, 2) for name, value in sorted(found.items())}), encoding="utf-8")
 
 
-def write_ridge(found: dict[str, float], path: Path | None = None) -> None:
-    """Write {name of the pictures: accuracy in %}, with a checksum, by default to `RIDGE`."""
-    body = {name: round(value, 2) for name, value in sorted(found.items())}
-    (path or RIDGE).write_text(_text(body), encoding="utf-8")
-
-
-def read_ridge(path: Path | None = None) -> dict[str, float]:
+def read_ridge() -> dict[str, float]:
     """What `write_ridge` wrote, if it did; any edit is an error."""
-    path = path or RIDGE
-    if not path.is_file():
+    if not RIDGE.is_file():
         return {}
-    text = path.read_text(encoding="utf-8")
+    text = RIDGE.read_text(encoding="utf-8")
     try:
         body = json.loads(text)["accuracy"]
     except (ValueError, KeyError, TypeError):
         body = None
     if text != _text(body):
-        raise ValueError(f"{path} was edited by hand: its checksum does not match; run `lae bench ridge` again")
+        raise ValueError(f"{RIDGE} was edited by hand: its checksum does not match; run `lae bench ridge` again")
     return body
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from lae_core.evidence.compare import Comparisons, Contrast, decide
-from lae_core.evidence.stats import ALPHA, BoldEntry, Summary, bold, holm, mean_interval, welch
+from lae_core.evidence.stats import ALPHA, Summary, bold, holm, mean_interval, welch
 from lae_core.paper import DATA_LABELS, tables
 
 
@@ -60,15 +60,13 @@ def redecide(name: str, *, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     intervals = [mean_interval(summary) for summary in frame["summary"]]
     frame["low"], frame["high"] = [i.low for i in intervals], [i.high for i in intervals]
     sides = "one-sided" if "one-sided" in (table.test or "") else "two-sided"
-    decided: dict[Any, BoldEntry] = {}
-    for _, members in frame.groupby(list(table.bold_over or ["column"]), sort=False):
-        decided |= bold(members["summary"].to_dict(), better=table.better, test="welch", alternative=sides)  # type: ignore[arg-type]
-    found = [decided[index] for index in frame.index]
-    frame["welch_bold"] = [entry.bold for entry in found]
-    frame["holm_bold"] = [entry.bold_corrected for entry in found]
-    frame["p"] = [entry.pvalue for entry in found]
-    frame["agrees"] = frame["welch_bold"] == frame["bold"]
-    return frame
+    parts = [members["summary"] for _, members in frame.groupby(list(table.bold_over or ["column"]), sort=False)]
+    decided = pd.concat(
+        bold(part, better=table.better, test="welch", alternative=sides)  # type: ignore[arg-type]
+        for part in parts
+    )
+    frame = frame.join(decided[["bold", "holm_bold", "p"]].rename(columns={"bold": "welch_bold"}))
+    return frame.assign(agrees=frame["welch_bold"] == frame["bold"])
 
 
 Pairs = dict[Contrast, tuple[Summary, Summary]]  # higher is better on both sides, whatever the table prints
@@ -124,14 +122,19 @@ def _oriented(name: str, n: int | None = None, ddof: int = 0) -> pd.DataFrame:
     return found
 
 
+def _pairs(rows: pd.DataFrame, others: pd.DataFrame, on: list[str], second: str, first: str = "{pool}") -> Pairs:
+    """Each row with the one of `others` that has the same values in the columns `on`; `first` is filled in by row."""
+    both = rows.merge(others[[*on, "summary"]], on=on, suffixes=("", "_other")).to_dict("records")
+    return {Contrast(r["column"], first.format(**r), second): (r["summary"], r["summary_other"]) for r in both}
+
+
 def against(name: str, baseline: str = "avg", *, n: int | None = None, ddof: int = 0) -> Pairs:
     """Every entry of a table with the baseline pool of its column."""
     found = _oriented(name, n, ddof)
-    base = found[found["pool"] == baseline].set_index("column")["summary"]
-    if base.empty:
+    base = found["pool"] == baseline
+    if not base.any():
         raise ValueError(f"baseline={baseline!r} is not in {name!r}, whose pools are {sorted(set(found['pool']))}")
-    rows = found[(found["pool"] != baseline) & found["column"].isin(base.index)]
-    return {Contrast(r.column, r.pool, baseline): (r.summary, base[r.column]) for r in rows.itertuples()}
+    return _pairs(found[~base], found[base], ["column"], baseline)
 
 
 def lae_against_average(*names: str, n: int | None = None, ddof: int = 0) -> Pairs:
@@ -177,31 +180,26 @@ def _squeezes(ddof: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 def in_the_squeeze(*, ddof: int = 0) -> Pairs:
     """Average as global pool: each LAE pool in the squeeze with the average there."""
     average, _ = _squeezes(ddof)
-    base = average[average["squeeze_pool"] == "avg"].set_index("column")["summary"]
-    rows = average[average["squeeze_pool"] != "avg"].itertuples()
-    return {Contrast(r.column, f"{r.squeeze_pool} in the squeeze", "avg"): (r.summary, base[r.column]) for r in rows}
+    base = average["squeeze_pool"] == "avg"
+    return _pairs(average[~base], average[base], ["column"], "avg", "{squeeze_pool} in the squeeze")
 
 
 def squeeze_added(*, ddof: int = 0) -> Pairs:
     """WRN with the same LAE pool in both places, with the same global pool and no Squeeze-and-Excitation."""
-    _, both = _squeezes(ddof)
-    plain = _oriented("wrn", ddof=ddof).set_index(["column", "pool"])["summary"]
-    return {Contrast(r.column, r.pool, "without SE"): (r.summary, plain[r.column, r.pool]) for r in both.itertuples()}
+    return _pairs(_squeezes(ddof)[1], _oriented("wrn", ddof=ddof), ["column", "pool"], "without SE")
 
 
 def squeeze_alone(*, ddof: int = 0) -> Pairs:
     """WRN with the same LAE pool in both places, with that pool in the squeeze and average pooling above."""
     average, both = _squeezes(ddof)
-    alone, second = average.set_index(["column", "squeeze_pool"])["summary"], "LAE in the squeeze alone"
-    return {Contrast(r.column, r.pool, second): (r.summary, alone[r.column, r.pool]) for r in both.itertuples()}
+    return _pairs(both, average, ["column", "squeeze_pool"], "LAE in the squeeze alone")
 
 
 def at_two_rates(*, ddof: int = 0) -> Pairs:
     """PyramidNet at a first learning rate of 0.1 with 0.5, pool by pool."""
     found = _oriented("pyramidnet_lr", ddof=ddof)
-    high = found[found["lr"] == 0.5].set_index(["data", "pool"])["summary"]
-    rows = found[found["lr"] == 0.1].itertuples()
-    return {Contrast(DATA_LABELS[r.data], f"{r.pool} at 0.1", "0.5"): (r.summary, high[r.data, r.pool]) for r in rows}
+    found["column"] = found["data"].map(DATA_LABELS)
+    return _pairs(found[found["lr"] == 0.1], found[found["lr"] == 0.5], ["column", "pool"], "0.5", "{pool} at 0.1")
 
 
 def unsettled(two_rates: Pairs, *, factor: float = 10.0) -> tuple[Pairs, dict[Contrast, float]]:

@@ -4,8 +4,8 @@ A group of results is either a sample (a sequence of numbers) or a `Summary` (me
 that a printed table gives. Rank tests need samples; everything else takes both. scipy has Welch's test of summaries, but
 neither its interval nor its degrees of freedom: :class:`Estimate` has all three, from one t distribution.
 
->>> bold({"avg": Summary(5.26, 0.15, 30), "lae": Summary(4.98, 0.12, 30)}, better="low", test="welch")["avg"].bold
-False
+>>> bold({"avg": Summary(5.26, 0.15, 30), "lae": Summary(4.98, 0.12, 30)}, better="low", test="welch")["bold"].to_dict()
+{'avg': False, 'lae': True}
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import gc
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
+import pandas as pd
 from scipy import special
 from scipy import stats as sps
 from statsmodels.stats.multitest import multipletests
@@ -69,7 +70,6 @@ class Estimate:
 
     def pvalue(self, alternative: Alternative = "two-sided", null: float = 0.0) -> float:
         """The t test against `null`; `alternative="less"` asks whether the true value is smaller."""
-        _choice("alternative", alternative, Alternative)
         difference = self.value - null
         t = difference and (difference / self.error if self.error else math.copysign(math.inf, difference))
         if alternative == "two-sided":
@@ -191,58 +191,31 @@ def smallest_effect(sd: float, n: int, *, comparisons: int = 1) -> float:
     return mean_of(Summary(0.0, sd, n)).smallest_effect(comparisons)
 
 
-@dataclass(frozen=True)
-class BoldEntry:
-    """One entry of a column, with its p-value against the best and Holm's over the column; the best has none (nan)."""
-
-    summary: Summary
-    pvalue: float
-    pvalue_corrected: float
-
-    @property
-    def bold(self) -> bool:
-        return not self.pvalue < ALPHA
-
-    @property
-    def bold_corrected(self) -> bool:
-        return not self.pvalue_corrected < ALPHA
-
-    @property
-    def spared(self) -> bool:
-        """Only the correction spares it from being called worse."""
-        return self.bold_corrected and not self.bold
-
-
 def bold(
-    groups: Mapping[str, Group],
+    groups: Mapping[Any, Group],
     *,
     better: Better,
     test: BoldTest = "mann-whitney",
     alternative: Literal["two-sided", "one-sided"] | None = None,
-) -> dict[str, BoldEntry]:
+) -> pd.DataFrame:
     """The paper's rule for one column: bold is the best mean, and every entry that is not significantly worse than it.
 
     The paper tests by Mann-Whitney, two-sided, or by Welch, one-sided; `alternative` left out follows it. Groups that
-    tie for the best mean are all best. The corrected verdict can only add bold entries.
+    tie for the best mean are all best. One row per group: its mean, sd and n, `p` against the best (nan for the best
+    itself) and `holm`, the same corrected over the column; `bold`, and `holm_bold`, which can only add entries.
     """
     _choice("better", better, Better)
     _choice("test", test, BoldTest)
-    if not groups:
+    if not len(groups):
         raise ValueError("groups is empty: expected at least one entry")
     sides = alternative or ("two-sided" if test == "mann-whitney" else "one-sided")
     worse: Alternative = "two-sided" if sides == "two-sided" else ("greater" if better == "low" else "less")
-    summaries = {name: summarise(group, name) for name, group in groups.items()}
-    top = (min if better == "low" else max)(summary.mean for summary in summaries.values())
-    leader = next(groups[name] for name, summary in summaries.items() if summary.mean == top)
-    p = {
-        name: mann_whitney(groups[name], leader, worse)
-        if test == "mann-whitney"
-        else welch(summary, leader).pvalue(worse)
-        for name, summary in summaries.items()
-        if summary.mean != top
-    }
-    corrected = dict(zip(p, holm(list(p.values())), strict=True))
-    return {
-        name: BoldEntry(summary, p.get(name, math.nan), corrected.get(name, math.nan))
-        for name, summary in summaries.items()
-    }
+    found = pd.DataFrame([vars(summarise(group, str(name))) for name, group in groups.items()], index=[*groups.keys()])
+    best = found["mean"] == (found["mean"].min() if better == "low" else found["mean"].max())
+    leader, others = groups[best.idxmax()], found.index[~best]
+    if test == "welch":
+        p = [welch(groups[name], leader).pvalue(worse) for name in others]
+    else:
+        p = [mann_whitney(groups[name], leader, worse) for name in others]
+    found["p"], found["holm"] = pd.Series(p, others, dtype=float), pd.Series(holm(p), others, dtype=float)
+    return found.assign(bold=~(found["p"] < ALPHA), holm_bold=~(found["holm"] < ALPHA))

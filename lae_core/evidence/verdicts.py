@@ -27,47 +27,54 @@ each executed notebook, beside it), else ``_build/verdicts``.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import yaml
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, model_validator
+from pydantic.dataclasses import dataclass
 
-from lae_core.evidence.claims import CLAIM_ID
+from lae_core.evidence.claims import ClaimId, Text
 from lae_core.evidence.decision import VERDICTS, Decision
 from lae_core.evidence.scale import SCALES
+from lae_core.runs.files import write_json
 
 WITHOUT_RUNS = ("symbolic", "printed")  # scales that a notebook may name itself: no run stands behind them
 
-Number = int | float | str | bool | None
+
+def _plain(value: Any) -> Any:
+    """Python's own number for one of NumPy, torch or sympy; as text if JSON has no such number."""
+    if hasattr(value, "item"):
+        value = value.item()
+    elif getattr(value, "is_number", False):  # sympy
+        value = float(value)
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-@dataclass(frozen=True)
+Number = Annotated[int | float | str | bool | None, BeforeValidator(_plain)]
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Verdict:
     """What one notebook found about one claim. See the module's docstring for the fields."""
 
-    claim: str
-    verdict: str
-    evidence: str
-    scale: str
+    claim: ClaimId
+    verdict: Literal[VERDICTS]  # type: ignore[valid-type]
+    evidence: Text
+    scale: Literal[SCALES]  # type: ignore[valid-type]
     because: str = ""
     rule: str = ""
     regime: tuple[str, ...] = ()
     n: int | None = None
-    figure: str | None = None
-    numbers: Mapping[str, Any] = field(default_factory=dict)  # NumPy, torch and sympy scalars become Python's own
+    figure: Annotated[str, StringConstraints(min_length=1)] | None = None
+    numbers: dict[str, Number] = Field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if not CLAIM_ID.fullmatch(self.claim):
-            raise ValueError(f"claim={self.claim!r} is no claim id; ids look like 'T6', 'C2' or 'C13a'")
-        if self.verdict not in VERDICTS:
-            raise ValueError(f"verdict={self.verdict!r} is not one of {', '.join(VERDICTS)}")
-        if self.scale not in SCALES:
-            raise ValueError(f"scale={self.scale!r} is not one of {', '.join(SCALES)}")
+    @model_validator(mode="after")
+    def _earned(self) -> Self:
         if self.verdict == "proved" and self.scale != "symbolic":
             raise ValueError(
                 f"verdict='proved' needs scale='symbolic', not {self.scale!r}; runs reproduce, they do not prove"
@@ -76,35 +83,13 @@ class Verdict:
             raise ValueError(
                 "verdict='reproduced' needs runs; what agrees with the paper's page is 'consistent with print'"
             )
-        if not self.evidence.strip():
-            raise ValueError(f"evidence={self.evidence!r} is empty; say in a sentence what was found")
-        if self.figure == "":
-            raise ValueError(f"figure={self.figure!r} must be the name of a figure, or None")
-        object.__setattr__(self, "numbers", {name: _plain(name, value) for name, value in self.numbers.items()})
+        return self
 
     @property
     def by_runs(self) -> bool:
         """Whether runs of networks that work decided the claim, one way or the other."""
         decided = self.verdict in ("reproduced", "partly", "contradicted")
         return decided and self.scale not in WITHOUT_RUNS and bool(self.regime)
-
-    def to_json(self) -> str:
-        """The file's text: sorted, indented, ending in a newline, so that diffs stay quiet."""
-        content = asdict(self)
-        # JSON has no NaN or infinity: they are kept as the strings that Python prints.
-        content["numbers"] = {
-            k: str(v) if isinstance(v, float) and not math.isfinite(v) else v for k, v in self.numbers.items()
-        }
-        return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> Verdict:
-        content = json.loads(text)
-        expected = set(cls.__dataclass_fields__)
-        if not isinstance(content, dict) or set(content) != expected:
-            found = sorted(content) if isinstance(content, dict) else type(content).__name__
-            raise ValueError(f"a verdict file has the keys {sorted(expected)}, this one has {found}")
-        return cls(**(content | {"regime": tuple(content["regime"])}))
 
 
 def _directory() -> Path:
@@ -115,7 +100,7 @@ def _directory() -> Path:
 
 
 def record(
-    decision: Decision, *, evidence: str = "", figure: str | None = None, numbers: Mapping[str, object] | None = None
+    decision: Decision, *, evidence: str = "", figure: str | None = None, numbers: Mapping[str, Any] | None = None
 ) -> Verdict:
     """Write what a rule decided to its file, and return it. Without `evidence` its comparisons speak for themselves."""
     found = {} if decision.comparisons is None else {c.name: c.difference for c in decision.comparisons.values()}
@@ -130,7 +115,7 @@ def record(
             regime=tuple(map(str, decision.regimes)),
             n=decision.n,
             figure=figure,
-            numbers=found if numbers is None else numbers,
+            numbers=found if numbers is None else dict(numbers),
         )
     )
 
@@ -142,7 +127,7 @@ def record_verdict(
     evidence: str,
     scale: str,
     figure: str | None = None,
-    numbers: Mapping[str, object] | None = None,
+    numbers: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Write a verdict of algebra (*symbolic*) or of the paper's own page (*printed*), and return it.
 
@@ -155,15 +140,12 @@ def record_verdict(
         raise ValueError(
             f"scale = {scale!r} is invalid; expected one of {', '.join(WITHOUT_RUNS)}: the scale of runs follows from them"
         )
-    return _write(Verdict(claim, verdict, evidence, scale, figure=figure, numbers=numbers or {}))
+    given: dict[str, Any] = {"verdict": verdict, "evidence": evidence, "scale": scale, "figure": figure}
+    return _write(Verdict(claim=claim, **given, numbers=dict(numbers or {})))
 
 
 def _write(given: Verdict) -> Verdict:
-    directory = _directory()
-    # Written whole or not at all: a page may be drawn while a notebook runs.
-    partial = directory / f".{given.claim}.{os.getpid()}.partial"
-    partial.write_text(given.to_json(), encoding="utf-8")
-    partial.replace(directory / f"{given.claim}.json")
+    write_json(_directory() / f"{given.claim}.json", asdict(given), durable=False)
     return given
 
 
@@ -172,8 +154,8 @@ def read_verdicts(directory: Path) -> dict[str, Verdict]:
     found = {}
     for path in sorted(Path(directory).glob("*.json")):
         try:
-            verdict = Verdict.from_json(path.read_text(encoding="utf-8"))
-        except (ValueError, TypeError) as error:
+            verdict = TypeAdapter(Verdict).validate_json(path.read_bytes())
+        except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
         if verdict.claim != path.stem:
             raise ValueError(f"{path}: holds a verdict on {verdict.claim}, its name says {path.stem}")
@@ -202,17 +184,3 @@ def read_costs(directory: Path) -> Costs | None:
     """The costs that a notebook left in its directory of verdicts, if it did."""
     path = Path(directory) / "costs.yml"
     return Costs(**yaml.safe_load(path.read_text(encoding="utf-8"))) if path.is_file() else None
-
-
-def _plain(name: str, value: Any) -> Number:
-    """The Python scalar for anything that is one number."""
-    if not isinstance(value, Number):
-        if hasattr(value, "item"):  # NumPy and torch scalars
-            value = value.item()
-        elif getattr(value, "is_number", False):  # sympy
-            value = float(value)
-    if not isinstance(value, Number):
-        raise TypeError(
-            f"numbers[{name!r}]={value!r} is a {type(value).__name__}; expected int, float, bool, str or None"
-        )
-    return value

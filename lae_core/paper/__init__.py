@@ -14,16 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 import yaml
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
 DATA_LABELS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenette": "Imagenette", "imagewoof": "Imagewoof"}
-TEXT_COLUMNS = ("pool", "squeeze_pool", "data", "hyperparameters")
 _HERE = files(__name__) / "printed"
 
 
@@ -53,26 +49,17 @@ class Table:
         """Where the numbers stand, for captions."""
         return f"{self.source}, lines {self.lines} ({self.label}; {self.printed_as or self.status})"
 
-    @property
-    def _file(self) -> Traversable:
-        return _HERE / f"{self.name}.csv"
-
     def printed(self) -> pd.DataFrame:
         """The entries as text, exactly as printed: their last digit tells how they were rounded."""
-        with self._file.open(encoding="utf-8") as handle:
-            return pd.read_csv(handle, dtype=str, keep_default_na=False)
+        return self._read(dtype=str)
 
     def frame(self) -> pd.DataFrame:
         """The entries as numbers; `bold` as booleans."""
-        frame = self.printed()
-        for column in frame.columns:
-            if column == "bold":
-                frame[column] = frame[column].map({"yes": True, "no": False}).astype(bool)
-            elif column == "size":
-                frame[column] = frame[column].astype(int)
-            elif column not in TEXT_COLUMNS:
-                frame[column] = frame[column].astype(float)
-        return frame
+        return self._read(true_values=["yes"], false_values=["no"])
+
+    def _read(self, **how: Any) -> pd.DataFrame:
+        with (_HERE / f"{self.name}.csv").open(encoding="utf-8") as handle:
+            return pd.read_csv(handle, keep_default_na=False, **how)
 
 
 @cache

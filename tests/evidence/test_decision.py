@@ -164,21 +164,22 @@ def test_ridge_is_read_for_the_same_pictures_only(tmp_path, monkeypatch):
     records = arm(RunConfig(subset=5000, epochs=8), 40.0, 2)
     assert gate.regime("x", records, "table").ridge is None
     names = [gate.pictures(record.config) for record in records]
-    gate.write_ridge({names[0]: 38.0, names[1]: 40.0}, gate.RIDGE)
+    gate.write_ridge({names[0]: 38.0, names[1]: 40.0})
     assert gate.regime("x", records, "table").ridge == 39.0
     assert gate.regime("x", arm(RunConfig(subset=5000), 40.0, 3), "table").ridge is None
     whole = gate.pictures(RunConfig(seed=3).to_dict())
     assert whole == gate.pictures(RunConfig(seed=4, lr=0.1).to_dict()) and json.loads(whole)["seed"] is None
 
 
-def test_an_edited_ridge_file_is_refused(tmp_path):
+def test_an_edited_ridge_file_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "ridge.json"
-    gate.write_ridge({"a": 40.0}, path)
+    monkeypatch.setattr(gate, "RIDGE", path)
+    gate.write_ridge({"a": 40.0})
     content = path.read_text()
     for changed in (content.replace("40.0", "10.0"), content + " ", content.replace(" ", "", 1), "{}"):
         path.write_text(changed)
         with pytest.raises(ValueError, match=r"ridge.json"):
-            gate.read_ridge(path)
+            gate.read_ridge()
 
 
 def half_done(first: list[Record], second: list[Record], average: list[Record]):

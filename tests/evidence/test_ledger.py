@@ -175,10 +175,10 @@ def test_what_does_not_fit_is_an_error(two, verdicts, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- {id: T1, claim: a, place: b}", "expected the keys"),
-        ("- {id: T1, claim: a, place: b, notebook: c, verdict: proved}", "expected the keys"),
-        ("- {id: X1, claim: a, place: b, notebook: c}", "id='X1'"),
-        ("- {id: T1, claim: '', place: b, notebook: c}", "claim=''"),
+        ("- {id: T1, claim: a, place: b}", "claims.yml.*\n0.notebook\n.*required"),
+        ("- {id: T1, claim: a, place: b, notebook: c, verdict: proved}", "0.verdict\n.*input_value='proved'"),
+        ("- {id: X1, claim: a, place: b, notebook: c}", "0.id\n.*input_value='X1'"),
+        ("- {id: T1, claim: '', place: b, notebook: c}", "0.claim\n.*input_value=''"),
         ("- {id: T1, claim: a, place: b, notebook: c}\n- {id: T1, claim: a, place: b, notebook: c}", "more than once"),
     ],
 )
