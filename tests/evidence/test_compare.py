@@ -1,7 +1,6 @@
 """Paired comparisons against scipy, Holm over the pairs given, and the words for what came out."""
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as sps
 
 from lae_core.evidence import stats
-from lae_core.evidence.compare import OUTCOMES, Comparisons, Contrast, compare, decide, table
-from lae_core.evidence.rules import all_of, some_of
+from lae_core.evidence.compare import Comparisons, Contrast, compare, decide, table, tally
 from lae_core.evidence.stats import holm, paired_power, smallest_effect
 from lae_core.runs.records import Record
 
@@ -207,22 +205,11 @@ def test_the_table_shows_no_zero_that_is_none():
     assert table(clear)["p (Holm)"].tolist() == ["< 0.001"] and "p < 0.001): higher" in str(clear["pair"])
 
 
-@pytest.mark.parametrize("outcomes", list(product(OUTCOMES, repeat=2)))
-def test_truth_table_of_verdicts(outcomes):
-    wanted, opposite = outcomes.count("higher"), outcomes.count("lower")
-    every = all_of(outcomes, "higher", "lower")
-    some = some_of(outcomes, "higher", "lower")
-    assert every == ("reproduced" if wanted == 2 else "partly" if wanted else "contradicted" if opposite else "open")
-    assert (
-        some
-        == {
-            (True, False): "reproduced",
-            (True, True): "partly",
-            (False, True): "contradicted",
-            (False, False): "open",
-        }[wanted > 0, opposite > 0]
-    )
-
-
-def test_of_nothing_nothing_is_decided():
-    assert all_of([], "higher", "lower") == some_of([], "higher", "lower") == "open"
+def test_a_tally_counts_and_shows_the_ends():
+    pairs = {name: (spread(mean, sd, 5), np.zeros(5)) for name, mean, sd in
+             (("a", 5, 0.2), ("b", 0, 0.2), ("c", -5, 0.2), ("d", 0, 7))}  # fmt: skip
+    high, *_, wide = found = list(paired(pairs, margin=2).values())
+    assert [c.outcome for c in found] == ["higher", "same", "lower", "undecided"]
+    assert tally(found).startswith("1 higher, 1 same, 1 lower, 1 undecided of 4 (lowest c: -5.00")
+    assert tally([high]) == str(high) and tally([]) == "not run"
+    assert tally([high, wide]) == f"{wide}; {high}"

@@ -62,18 +62,6 @@ def test_final_temperatures_are_one_or_one_a_channel_and_nan_where_there_is_none
     assert channels[0] == 1.0 and np.isnan(channels[1]) and channels[2] == 3.0
 
 
-def test_accuracy_over_sizes_has_a_row_a_run_also_for_those_that_diverged():
-    sizes = {"zoom": {"40": 0.5, "24": 0.25}}
-    runs = [record([0.4], sizes=sizes, input_sizes=(40, 24)), record([], seed=1, diverged=True, input_sizes=(40, 24))]
-    for order in (runs, runs[::-1]):
-        found, values = outcomes.over_sizes(order, "zoom")
-        assert found == sorted(found) and {24, 40} <= set(found)
-        by_run = dict(zip((r.result["status"] for r in order), values.tolist(), strict=True))
-        seen = dict(zip(found, by_run["finished"], strict=True))
-        assert (seen[24], seen[40]) == (25.0, 50.0)
-        assert by_run["diverged"] == [10.0] * len(found)
-
-
 def test_the_setting_names_all_that_a_reader_must_know():
     runs = [record([0.5], seed=seed) for seed in range(3)]
     text = outcomes.setting(runs)
@@ -111,3 +99,98 @@ def test_after_a_swap_or_without_one():
     assert outcomes.after_swap([["lae(t0=2)"], [runs]]) == [70.0, 10.0]
     assert outcomes.after_swap([["avg"], [runs]]) == [80.0, 10.0]
     assert outcomes.after_swap([[outcomes.NO_SWAP], [runs]]) == [75.0, 10.0]
+
+
+def sized(accuracy: float | None, **views: dict[str, float]) -> Record:
+    """A run with this accuracy at 32 px, and at 24 and 40 px as given; None for one that diverged."""
+    found = {"zoom": views.get("zoom"), "crop-zero": views.get("zero"), "crop-noise": views.get("noise")}
+    if accuracy is None:
+        return record([], diverged=True, input_sizes=(40, 24))
+    return record([1 - accuracy], sizes=found, input_sizes=(40, 24))
+
+
+GOOD = sized(0.6, zoom={"40": 0.4, "24": 0.5}, zero={"40": 0.3, "24": 0.2}, noise={"40": 0.25, "24": 0.2})
+LOST = sized(None)
+
+
+def test_the_training_size_stands_among_the_others():
+    sizes, values = outcomes.over_sizes([GOOD, LOST], "zoom")
+    assert sizes == [24, 32, 40]
+    assert values == pytest.approx(np.array([[50, 60, 40], [10, 10, 10]]))
+    assert outcomes.over_sizes([LOST, GOOD], "zoom")[1] == pytest.approx(values[::-1])
+
+
+def test_the_measure_is_the_mean_over_other_sizes_less_the_accuracy_at_that_of_training():
+    assert outcomes.off_size([GOOD, LOST], "zoom") == pytest.approx([45 - 60, 0])
+    assert outcomes.off_size([GOOD], "crop-noise") == pytest.approx([22.5 - 60])
+
+
+def test_a_third_off_has_the_crop_once():
+    found = outcomes.a_third_off([GOOD, LOST])
+    assert {name: values[0] for name, values in found.items()} == pytest.approx(
+        {
+            ("smaller", "zoom to 24 px"): 50,
+            ("smaller", "crop to 24 px"): 20,
+            ("larger", "zoom to 40 px"): 40,
+            ("larger", "zero pad to 40 px"): 30,
+            ("larger", "noise pad to 40 px"): 25,
+        }
+    )
+
+
+def early(errors: list[float | None], norms: list[float | None] | None = None, **config) -> Record:
+    """A run of five epochs with these validation errors and gradient norms; None is where it diverged."""
+    given = RunConfig(epochs=5, **config)
+    rows = [row(k, error) for k, error in enumerate(errors, start=1)]
+    for each, norm in zip(rows, norms or [], strict=bool(norms)):
+        each["gradient_norm"] = norm
+    return Record(given.key(), given.to_dict(), {"epochs": rows}, {})
+
+
+def test_the_first_half_decides_and_the_rest_does_not():
+    run, later = early([0.9, 0.7, 0.5, 0.4, 0.3]), early([0.9, 0.7, 0.1, 0.1, 0.1])
+    assert outcomes.first_half(run.config["epochs"]) == 2
+    assert outcomes.early_accuracies([run, later]) == pytest.approx([20.0, 20.0])
+
+
+def test_a_run_that_diverged_early_guesses_from_then_on():
+    assert outcomes.early_accuracies([early([0.5, None])]) == pytest.approx([(50 + 10) / 2])
+    assert outcomes.early_accuracies([early([None])]) == pytest.approx([10.0])
+    assert outcomes.early_accuracies([early([None], data="cifar100")]) == pytest.approx([1.0])
+
+
+def test_epochs_that_were_not_validated_do_not_count():
+    assert outcomes.early_accuracies([early([None, 0.7, None, 0.5, 0.4], eval_every=2)]) == pytest.approx([30.0])
+
+
+def test_gradients_are_compared_seed_by_seed_as_far_as_all_runs_went():
+    pool = [early([0.5] * 3, [2.0, 3.0, 4.0]), early([0.5] * 3, [1.0, 1.0, None])]
+    base = [early([0.5] * 3, [1.0, 2.0, 4.0]), early([0.5] * 3, [2.0, 1.0, 1.0])]
+    epochs, ratio = outcomes.gradient_ratio(pool, base)
+    assert epochs == [1, 2]
+    assert ratio == pytest.approx(np.array([[2.0, 1.5], [0.5, 1.0]]))
+
+
+def tempered(pool: str, final: list[float | None], means: list[float | None]) -> Record:
+    rows = [{"epoch": k + 1, "temperatures": {"global_pool": {"mean": m}}} for k, m in enumerate(means)]
+    return Record("k", {"pool": pool}, {"pools": {"global_pool": {"temperature": final}}, "epochs": rows})
+
+
+def test_doublings_are_the_mean_over_channels():
+    channel = tempered("lae(t0=4, train=channel)", [2.0, 16.0, 8.0], [4.0])
+    assert outcomes.doublings([channel]) == pytest.approx([2 / 3])
+    assert outcomes.doublings([tempered("lae(train=one)", [2.0], [2.0])]) == [1.0]
+
+
+def test_a_diverged_run_did_not_move():
+    gone = tempered("lae(t0=4, train=one)", [None], [8.0, None])
+    assert outcomes.doublings([gone]) == [0.0]
+    epochs, course = outcomes.temperature_course([gone, tempered("lae(t0=4, train=one)", [16.0], [4.0, 8.0, 16.0])])
+    assert epochs == [0, 1, 2, 3]
+    assert course.tolist() == [[0, 1, 1, 1], [0, 0, 1, 2]]
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.3, 0.0])
+def test_memory_is_a_slope_run_by_run(slope):
+    starts = [[tempered(f"lae(t0={t}, train=one)", [t**slope * 2**shift], []) for shift in (0, 1)] for t in (1, 4, 16)]
+    assert outcomes.memory_slopes(starts) == pytest.approx([slope, slope])

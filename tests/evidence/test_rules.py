@@ -276,6 +276,10 @@ def test_a_network_that_builds_is_implemented_and_no_more(claim):
     assert RULES[claim](Built(101, 100)).word == "contradicted"
 
 
+def test_of_nothing_nothing_is_decided():
+    assert rules.all_of([], "higher", "lower") == rules.some_of([], "higher", "lower") == "open"
+
+
 def test_e6_is_its_two_parts():
     def part(word):
         return Decision("C11", word, "", "cpu", 5)
