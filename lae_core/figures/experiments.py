@@ -135,17 +135,7 @@ def _runs(axes: Axes, values: Group, row: float, style: Mapping[str, Any]) -> No
     """Single runs as dots, where they are known, and the mean with its interval."""
     if not isinstance(values, Summary):
         spread = row + 0.09 * np.resize([-1.0, 1.0, 0.0], len(values))  # so that equal runs do not hide each other
-        sns.stripplot(
-            x=values,
-            y=spread,
-            orient="h",
-            native_scale=True,
-            jitter=False,
-            size=4,
-            color=style["color"],
-            alpha=0.4,
-            ax=axes,
-        )
+        axes.plot(values, spread, "o", color=style["color"], alpha=0.4, markersize=4, markeredgewidth=0)
     i = mean_interval(values)
     axes.errorbar(i.centre, row, xerr=i.high - i.centre, color=style["color"], marker=style["marker"], capsize=3)
 

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from lae_core.figures.style import HEAT, SERIES
+from lae_core.runs.random_search import PAPER_SPACE
 
 if TYPE_CHECKING:
     import optuna
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 AXES = ("steps of ρ", "steps of λ against ρ", "steps of 1−μ with ρ")
 LABELS = {"lr": "learning rate", "weight_decay": "weight decay", "momentum": "momentum", "beta2": "β₂", "eps": "ε"}
 LABELS |= {"flat": "flat share"}
-# Drawn as log x, or as log(1−x) for those that are told by their distance from 1.
-LOG, COMPLEMENT = ("lr", "weight_decay", "eps"), ("momentum", "beta2")
 
 
 def _finished(study: optuna.Study) -> list[Any]:
@@ -62,52 +62,33 @@ def _point(name: str) -> list[int]:
 def parallel_coordinates(study: optuna.Study) -> Figure:
     """One line per trial through all its hyperparameters to its error; the best tenth is drawn on top, dark."""
     trials = sorted(_finished(study), key=lambda trial: -trial.value)
-    names = list(trials[0].params)
-    columns = [np.array([_scaled(name, trial.params[name]) for trial in trials]) for name in names]
-    columns.append(100 * np.array([trial.value for trial in trials]))
-    figure, axes = plt.subplots(figsize=(0.95 * len(columns) + 0.8, 3.6))
-    heights = [(column - column.min()) / (np.ptp(column) or 1.0) for column in columns]
+    found = pd.DataFrame([trial.params for trial in trials]).assign(error=[100 * trial.value for trial in trials])
+    scaled = found.apply(
+        lambda column: column.map(PAPER_SPACE[column.name].coordinate if column.name in LABELS else float)
+    )
+    heights = (scaled - scaled.min()) / (scaled.max() - scaled.min()).replace(0, 1)
+    figure, axes = plt.subplots(figsize=(0.95 * len(found.columns) + 0.8, 3.6))
     best = max(1, len(trials) // 10)
-    for index in range(len(trials)):
-        good = index >= len(trials) - best
-        line = [height[index] for height in heights]
-        axes.plot(line, color=SERIES[1] if good else "0.75", linestyle="-", linewidth=1.6 if good else 0.7)
-    titles = [*(LABELS.get(name, name) for name in names), "error (%)"]
-    axes.set_xticks(range(len(columns)), [title.replace(" ", "\n") for title in titles])
+    axes.plot(heights[:-best].T, color="0.75", linestyle="-", linewidth=0.7)
+    axes.plot(heights[-best:].T, color=SERIES[1], linestyle="-", linewidth=1.6)
+    titles = [LABELS.get(name, "error (%)").replace(" ", "\n") for name in found]
+    axes.set_xticks(range(len(titles)), titles)
     axes.set(yticks=[], ylim=(-0.12, 1.12))
     axes.grid(axis="x")
-    for place, (name, column) in enumerate(zip([*names, None], columns, strict=True)):
-        for height, value in ((-0.04, column.min()), (1.04, column.max())):
-            text = f"{_unscaled(name, value):.3g}"
-            axes.text(place, height, text, ha="center", va="top" if height < 0 else "bottom", fontsize=9)
+    for place, name in enumerate(found):
+        axes.text(place, -0.04, f"{found[name].min():.3g}", ha="center", va="top", fontsize=9)
+        axes.text(place, 1.04, f"{found[name].max():.3g}", ha="center", va="bottom", fontsize=9)
     return figure
 
 
-def _scaled(name: str, value: float) -> float:
-    if name in LOG:
-        return float(np.log(value))
-    return float(-np.log1p(-value)) if name in COMPLEMENT else value
-
-
-def _unscaled(name: str | None, value: float) -> float:
-    if name in LOG:
-        return float(np.exp(value))
-    return float(-np.expm1(-value)) if name in COMPLEMENT else value
-
-
-def importances(study: optuna.Study) -> dict[str, float]:
+def importance(study: optuna.Study) -> Figure:
     """The share of the variance of the error that each hyperparameter explains alone (functional ANOVA on a forest)."""
     from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 
     _finished(study)
-    return get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))
-
-
-def importance(study: optuna.Study) -> Figure:
-    """Bars of `importances`."""
-    shares = dict(sorted(importances(study).items(), key=lambda item: item[1]))
+    shares = pd.Series(get_param_importances(study, evaluator=FanovaImportanceEvaluator(seed=0))).sort_values()
     figure, axes = plt.subplots(figsize=(5.2, 0.45 * len(shares) + 1))
-    axes.barh([LABELS.get(name, name) for name in shares], list(shares.values()), color=SERIES[1])
+    axes.barh([LABELS[name] for name in shares.index], shares, color=SERIES[1])
     axes.set(xlabel="share of the error's variance", xlim=(0, 1))
     axes.grid(axis="y", visible=False)
     return figure
