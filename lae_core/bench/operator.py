@@ -44,9 +44,9 @@ class _Timed(nn.Module):
         return self.pool(z, self.t)
 
 
-def textbook(z: Tensor, t: Tensor | float) -> Tensor:
+def textbook(z: Tensor, t: Tensor | float, dim: tuple[int, ...] = (2, 3)) -> Tensor:
     """t (logsumexp(z / t) - log n), as the paper writes it."""
-    return t * (torch.logsumexp(z / t, (2, 3)) - math.log(z.shape[2] * z.shape[3]))
+    return t * (torch.logsumexp(z / t, dim) - math.log(math.prod(z.shape[d] for d in dim)))
 
 
 def contenders(t: float, trained: bool) -> dict[str, nn.Module]:
@@ -128,7 +128,7 @@ def _bytes_kept(pool: nn.Module, z: Tensor) -> int:
     return sum(storages.values())
 
 
-def resnet50_step(rounds: int, batch: int = 8) -> dict:
+def resnet50_step(rounds: int) -> dict:
     """What a trained LAE in place of average pooling adds to a ResNet-50 training step at 224 px; the two take turns.
 
     Whole steps vary by more than that. So `ratio` is from the time that the pools take within the step; `whole` has the
@@ -136,7 +136,7 @@ def resnet50_step(rounds: int, batch: int = 8) -> dict:
     """
     from torchvision.models import resnet50
 
-    rounds = max(rounds, 2)  # or there are no quartiles
+    rounds, batch = max(rounds, 2), 8  # with one round there are no quartiles
     images, labels = torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
     # one network whose pool is exchanged: two would lie elsewhere in memory
     model, lae = resnet50(), "lae(t0=4, train=one)"

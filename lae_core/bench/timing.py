@@ -34,14 +34,12 @@ def best(seconds: dict[str, list[float]]) -> dict[str, float]:
     return {name: min(times[1:]) for name, times in seconds.items()}
 
 
-def best_of(
-    contenders: Mapping[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.process_time
-) -> dict[str, float]:
-    """The best seconds of each contender."""
+def best_of(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The best CPU-seconds of each contender."""
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for order in turns([*contenders], rounds):
         for name in order:
-            seconds[name].append(seconds_of(contenders[name], clock))
+            seconds[name].append(seconds_of(contenders[name], time.process_time))
     return best(seconds)
 
 

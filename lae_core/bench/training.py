@@ -31,8 +31,9 @@ from lae_core.training.recipes import RECIPES, recipe
 WRN8 = RunConfig(depth=8, width=1, pool="avg", batch=128, lr=0.2, weight_decay=5e-4, decay_norm=True, device="cpu")
 
 
-def bench_augmentation(pictures: data.Pictures, rounds: int, batch: int = 256) -> list[dict[str, Any]]:
+def bench_augmentation(pictures: data.Pictures, rounds: int) -> list[dict[str, Any]]:
     """Microseconds per picture, from uint8 to a normalised batch, for the two training views."""
+    batch = 256
     mean, std = (0.49, 0.48, 0.45), (0.25, 0.24, 0.26)
     index = torch.arange(batch)
     generator = torch.Generator().manual_seed(0)
@@ -109,8 +110,9 @@ def _timm(book: Textbook) -> Callable[[], None]:
     return epoch
 
 
-def gemm_peak(precision: str, rounds: int, side: int = 1024) -> float:
+def gemm_peak(precision: str, rounds: int) -> float:
     """FLOP per second of one thread in the product of two square matrices, which nothing that trains exceeds."""
+    side = 1024
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     a, b = torch.randn(2, side, side).to(dtype)
     seconds = best_of({"product": lambda: [a @ b for _ in range(4)]}, rounds)["product"]

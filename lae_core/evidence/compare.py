@@ -223,12 +223,12 @@ def counts(comparisons: Iterable[Comparison]) -> str:
     return ", ".join(f"{found[word]} {word}" for word in OUTCOMES if found[word])
 
 
-def tally(comparisons: Iterable[Comparison], *, most: int = 3) -> str:
-    """What came out, for the evidence of a verdict: each comparison, or from more than `most` the two ends."""
+def tally(comparisons: Iterable[Comparison]) -> str:
+    """What came out, for the evidence of a verdict: each comparison, or of more than three the two ends."""
     found = list(comparisons)
     ordered = sorted((c for c in found if c.outcome != "not run"), key=lambda c: c.difference)
     if not ordered:
         return "not run"
-    if len(found) <= most:
+    if len(found) <= 3:
         return "; ".join(map(str, [*ordered, *(c for c in found if c.outcome == "not run")]))
     return f"{counts(found)} of {len(found)} (lowest {ordered[0]}; highest {ordered[-1]})"

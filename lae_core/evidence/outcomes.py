@@ -33,16 +33,15 @@ def _guess(record: Record) -> float:
     return 100 / DATASETS[record.config["data"]].classes
 
 
-def curves(records: Sequence[Record], what: str = "valid_error") -> tuple[list[int], np.ndarray]:
-    """Epochs that were validated, and a matrix (runs, epochs) in %; after a divergence a run stays at guessing."""
-    epochs = [
-        row["epoch"] for row in max(records, key=lambda r: len(r.result["epochs"])).result["epochs"] if what in row
-    ]
-    return epochs, np.array([_errors_at(record, epochs, what) for record in records])
+def curves(records: Sequence[Record]) -> tuple[list[int], np.ndarray]:
+    """Epochs that were validated, and a matrix (runs, epochs) of errors in %; after a divergence a run guesses."""
+    longest = max((record.result["epochs"] for record in records), key=len)
+    epochs = [row["epoch"] for row in longest if "valid_error" in row]
+    return epochs, np.array([_errors_at(record, epochs) for record in records])
 
 
-def _errors_at(record: Record, epochs: Iterable[int], what: str = "valid_error") -> list[float]:
-    seen = {row["epoch"]: row.get(what) for row in record.result["epochs"]}
+def _errors_at(record: Record, epochs: Iterable[int]) -> list[float]:
+    seen = {row["epoch"]: row.get("valid_error") for row in record.result["epochs"]}
     return [100 - _guess(record) if seen.get(e) is None else 100 * seen[e] for e in epochs]
 
 

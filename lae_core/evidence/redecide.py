@@ -92,14 +92,14 @@ def frame(comparisons: Comparisons) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def firm(pairs: Pairs, *, margin: float | None, rounding: float = 0.005) -> list[bool]:
+def firm(pairs: Pairs, *, margin: float | None) -> list[bool]:
     """Of each pair, whether its significance is the same for all that its numbers may have been before rounding.
 
-    `rounding` is half a unit of the last printed digit; the other pairs are taken as printed.
+    The other pairs are taken as printed.
     """
     comparisons = list(decided(pairs, margin=margin).values())
     p = [c.pvalue for c in comparisons]
-    steps = (-rounding, 0.0, rounding)
+    steps = (-0.005, 0.0, 0.005)  # half a unit of the last printed digit
     found = []
     for k, ((a, b), c) in enumerate(zip(pairs.values(), comparisons, strict=True)):
         around = [
@@ -202,12 +202,12 @@ def at_two_rates(*, ddof: int = 0) -> Pairs:
     return _pairs(found[found["lr"] == 0.1], found[found["lr"] == 0.5], ["column", "pool"], "0.5", "{pool} at 0.1")
 
 
-def unsettled(two_rates: Pairs, *, factor: float = 10.0) -> tuple[Pairs, dict[Contrast, float]]:
-    """Of `at_two_rates`, the LAE entries without context; and those whose deviation at the higher rate is `factor`
-    times that at the lower, each with the error in % at which one lone run would have had to end."""
+def unsettled(two_rates: Pairs) -> tuple[Pairs, dict[Contrast, float]]:
+    """Of `at_two_rates`, the LAE entries without context; and those whose deviation at the higher rate is ten times that
+    at the lower, each with the error in % at which one lone run would have had to end."""
     pools = {key: key.first.removesuffix(" at 0.1") for key in two_rates}
     entries = {key: two_rates[key] for key, pool in pools.items() if is_lae(pool) and "context" not in pool}
-    wide = {key: high for key, (low, high) in entries.items() if high.sd > factor * low.sd}
+    wide = {key: high for key, (low, high) in entries.items() if high.sd > 10 * low.sd}
     return entries, {key: lone_outlier(-high.mean, high.sd, high.n) for key, high in wide.items()}
 
 

@@ -31,9 +31,9 @@ i, j, k = symbols("i j k", integer=True)
 z = IndexedBase("z", real=True)
 
 
-def logits(count: int, name: str = "z") -> tuple[Symbol, ...]:
+def logits(count: int) -> tuple[Symbol, ...]:
     """z1 … zn as real symbols, for a row of known length."""
-    return symbols(f"{name}1:{count + 1}", real=True)
+    return symbols(f"z1:{count + 1}", real=True)
 
 
 def lse(row: Sequence[Expr]) -> Expr:

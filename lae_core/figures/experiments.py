@@ -46,13 +46,11 @@ def strip(samples: Mapping[str, Sequence[float]], xlabel: str, paper: Mapping[st
     return figure
 
 
-def strips(
-    rows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], xlabel: str, reference: str = "avg"
-) -> Figure:
+def strips(rows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], xlabel: str) -> Figure:
     """One row per setting and one panel per view, with one line per pool: runs as dots, the mean with its interval.
 
     A pool has the same line in all panels of its row; in a panel without its runs the line is empty. A dotted line
-    stands at the mean of the pool `reference`.
+    stands at the mean of average pooling.
     """
     pools = [list(dict.fromkeys(pool for samples in panels.values() for pool in samples)) for panels in rows.values()]
     counts = [len(names) for names in pools]
@@ -64,7 +62,7 @@ def strips(
     for line, names, (setting, panels) in zip(grid, pools, rows.items(), strict=True):
         for axes, (view, samples) in zip(line, panels.items(), strict=True):
             _rows(axes, samples, names)
-            axes.axvline(mean_interval(samples[reference]).centre, color="0.25", linestyle=":", linewidth=1.2, zorder=0)
+            axes.axvline(mean_interval(samples["avg"]).centre, color="0.25", linestyle=":", linewidth=1.2, zorder=0)
             axes.set(title=view)
         line[0].set_ylabel(setting)
     figure.supxlabel(f"{xlabel}\ndots: runs, bar: {INTERVAL}", fontsize="medium")
@@ -91,10 +89,8 @@ def gains(rows: Mapping[str, Mapping[str, Sequence[float]]], xlabel: str) -> Fig
     return figure
 
 
-def squeeze_rows(
-    panels: Mapping[str, Mapping[tuple[str, str | None], Group]], xlabel: str = "top-1 error (%)"
-) -> Figure:
-    """Panels with one row for each (global pool, squeeze pool): single runs as dots, the mean with its interval.
+def squeeze_rows(panels: Mapping[str, Mapping[tuple[str, str | None], Group]]) -> Figure:
+    """Top-1 error: panels with one row for each (global pool, squeeze pool): single runs as dots, the mean with its interval.
 
     A squeeze of None is the network without Squeeze-and-Excitation: an open ring in each row of its global pool.
     """
@@ -108,7 +104,7 @@ def squeeze_rows(
             if (pool, None) in panel:
                 without = mean_interval(panel[pool, None]).centre
                 axes.plot(without, row, "o", color="0.35", markerfacecolor="none", markersize=11)
-        axes.set(title=title, xlabel=xlabel)
+        axes.set(title=title, xlabel="top-1 error (%)")
         axes.margins(y=0.1)
         axes.xaxis.set_major_locator(MaxNLocator(4))
     labels = [[str(style_of(str(pool))["label"]) for pool in row] for row in rows]

@@ -56,7 +56,7 @@ def forest(frame: pd.DataFrame, *, unit: str) -> Figure:
     return figure
 
 
-def gains(frame: pd.DataFrame, *, unit: str = "percentage points") -> Figure:
+def gains(frame: pd.DataFrame) -> Figure:
     """The rows of `redecide.frame` as one panel per setting: gain over the baseline with its 95 % interval.
 
     Right of the line is better. Filled: significant by Welch's test, two-sided, corrected by Holm.
@@ -64,7 +64,7 @@ def gains(frame: pd.DataFrame, *, unit: str = "percentage points") -> Figure:
     figure, axes = _intervals(frame, "gain", filled=frame["outcome"].isin(["higher", "lower"]))
     for axis in axes:
         axis.axvline(0, color=INK, linewidth=1.2, zorder=1)
-        axis.set_xlabel(f"worse  ←  {unit}  →  better")
+        axis.set_xlabel("worse  ←  percentage points  →  better")
     figure.legend(handles=_filled("significant", "not significant"), loc="outside lower center", ncols=2)
     return figure
 

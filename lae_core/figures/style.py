@@ -107,15 +107,15 @@ def style_of(pool: str) -> dict[str, Any]:
     return style | {"label": style["label"].replace("LAE", f"LAE t₀={PoolSpec.parse(pool)['t0']:g}")}
 
 
-def heat_cells(axes: Any, cells: Any, *, top: float = 1.0, digits: int = 2) -> None:
-    """Draw a small matrix as a heat map with the number in each cell, dark text on light and light on dark.
+def heat_cells(axes: Any, cells: Any, *, digits: int = 2) -> None:
+    """Draw a small matrix of shares as a heat map with the number in each cell, dark text on light and light on dark.
 
     Not seaborn's heatmap, which writes white on half-dark cells: a contrast of less than 3 to 1.
     """
-    axes.imshow(cells, cmap=HEAT, vmin=0, vmax=top)
+    axes.imshow(cells, cmap=HEAT, vmin=0, vmax=1)
     for row, values in enumerate(cells):
         for column, value in enumerate(values):
-            ink = "white" if value > 0.55 * top else "black"
+            ink = "white" if value > 0.55 else "black"
             axes.text(column, row, f"{value:.{digits}f}", ha="center", va="center", color=ink, fontsize=9.5)
     axes.set(xticks=[], yticks=[])
     axes.grid(False)

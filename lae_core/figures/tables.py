@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 import pandas as pd
 
-from lae_core.evidence.stats import ALPHA, Better, BoldTest, Group, bold
+from lae_core.evidence.stats import ALPHA, Better, bold
 
 # An entry that only the correction for many comparisons spares from being called worse.
 MARK = "†"
@@ -19,30 +19,24 @@ class ResultTable:
     """Rows are operators, columns are settings; an entry that was not measured is blank."""
 
     columns: Mapping[str, pd.DataFrame]  # what `bold` decided
-    better: Mapping[str, Better]
-    note: str
-    digits: int
     header: str
+    arrow: str
+    note: str
 
-    def _frame(self, cell: Callable[[str, str, pd.Series], str]) -> pd.DataFrame:
-        """The cells as text; `cell` makes one from the mean and the deviation as text, and the entry."""
-        texts = {
-            name: {
-                row: cell(f"{entry['mean']:.{self.digits}f}", f"{entry['sd']:.{self.digits}f}", entry)
-                for row, entry in column.iterrows()
-            }
-            for name, column in self.columns.items()
-        }
-        rows = list(dict.fromkeys(row for column in texts.values() for row in column))
-        return pd.DataFrame(texts, index=rows).fillna("").rename_axis(columns=self.header)
+    def _frame(self, cell: str, strong: str, mark: str) -> pd.DataFrame:
+        """The entries as text: `cell` is filled with mean, deviation and mark, and `strong` with a bold mean."""
+
+        def text(entry: pd.Series) -> str:
+            mean = f"{entry['mean']:.2f}"
+            spared = entry["holm_bold"] and not entry["bold"]
+            return cell.format(strong.format(mean) if entry["bold"] else mean, entry["sd"], mark if spared else "")
+
+        texts = {name: column.apply(text, axis=1) for name, column in self.columns.items()}
+        return pd.concat(texts, axis=1).fillna("").rename_axis(columns=self.header)
 
     def to_html(self) -> str:
-        def cell(mean: str, sd: str, entry: pd.Series) -> str:
-            mean = f"<strong>{mean}</strong>" if entry["bold"] else mean
-            return f"{mean} ± {sd}{MARK if _spared(entry) else ''}"
-
-        frame = self._frame(cell).rename(index=escape)
-        frame.columns = [f"{escape(name)} {'↓' if self.better[name] == 'low' else '↑'}" for name in frame]
+        frame = self._frame("{} ± {:.2f}{}", "<strong>{}</strong>", MARK)
+        frame = frame.rename(index=escape, columns=lambda name: f"{escape(name)} {self.arrow}")
         text = frame.rename_axis(columns=escape(self.header)).to_html(escape=False, border=0, classes="results")
         return text.replace("<thead>", f"<caption>{escape(self.note)}</caption>\n  <thead>", 1)
 
@@ -50,44 +44,25 @@ class ResultTable:
 
     def to_latex(self) -> str:
         """A `tabular` that needs the package booktabs."""
-
-        def cell(mean: str, sd: str, entry: pd.Series) -> str:
-            mean = rf"\mathbf{{{mean}}}" if entry["bold"] else mean
-            return rf"${mean} \pm {sd}" + (r"^{\dagger}$" if _spared(entry) else "$")
-
-        style = self._frame(cell).style
+        style = self._frame(r"${} \pm {:.2f}{}$", r"\mathbf{{{}}}", r"^{\dagger}").style
         for axis in ("index", "columns"):
             style = style.format_index(escape="latex", axis=axis).format_index_names(escape="latex", axis=axis)
         return f"{style.to_latex(hrules=True, column_format='l' + 'r' * len(self.columns))}% {self.note}"
 
 
-def _spared(entry: pd.Series) -> bool:
-    """Only the correction spares it from being called worse."""
-    return entry["holm_bold"] and not entry["bold"]
-
-
 def result_table(
-    columns: Mapping[str, Mapping[str, Group]],
-    *,
-    better: Better | Mapping[str, Better],
-    test: BoldTest = "mann-whitney",
-    digits: int = 2,
-    header: str = "Pooling",
+    columns: Mapping[str, Mapping[str, Sequence[float]]], *, better: Better, header: str = "Pooling"
 ) -> ResultTable:
-    """A table from `{column: {row: sample or Summary}}`, rows in the order in which they first appear.
+    """A table from `{column: {row: sample}}`, rows in the order in which they first appear; the test is Mann-Whitney's.
 
-    `better` says whether low (an error) or high (an accuracy) is good, for all columns or for each.
+    `better` says whether low (an error) or high (an accuracy) is good.
     """
-    directions = dict(better) if isinstance(better, Mapping) else dict.fromkeys(columns, better)
-    if missing := [name for name in columns if name not in directions]:
-        raise ValueError(f"better has no entry for column {missing[0]!r}: expected 'low' or 'high' for each column")
-    decided = {name: bold(groups, better=directions[name], test=test) for name, groups in columns.items()}
+    decided = {name: bold(groups, better=better) for name, groups in columns.items()}
     entries = pd.concat(decided.values())
     fewest, most = entries["n"].min(), entries["n"].max()
     n = f"n = {most}" if fewest == most else f"n from {fewest} to {most}"
-    name = "Mann-Whitney U, two-sided" if test == "mann-whitney" else "Welch's t, one-sided"
-    note = f"Mean ± standard deviation, {n}."
-    note += f" Bold: the best of its column, and all not significantly worse ({name}, p < {ALPHA:g})."
+    note = f"Mean ± standard deviation, {n}. Bold: the best of its column, and all not significantly worse "
+    note += f"(Mann-Whitney U, two-sided, p < {ALPHA:g})."
     if (entries["holm_bold"] & ~entries["bold"]).any():
         note += f" {MARK}: no longer significantly worse after Holm's correction over its column."
-    return ResultTable(decided, directions, note, digits, header)
+    return ResultTable(decided, header, "↓" if better == "low" else "↑", note)

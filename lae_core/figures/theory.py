@@ -38,9 +38,9 @@ def between_max_and_mean(rows: Mapping[str, Tensor], temperatures: Tensor) -> Fi
     return fig
 
 
-def growth(row: Tensor, clutter: float, most: int = 16) -> Figure:
-    """How pooled values change as a row grows up to `most` times, left by positions of value `clutter`, right by repeats."""
-    times = torch.arange(1, most + 1)
+def growth(row: Tensor, clutter: float) -> Figure:
+    """How pooled values change as a row grows up to 16 times, left by positions of value `clutter`, right by repeats."""
+    times = torch.arange(1, 17)
     ways = {
         "positions without evidence": [torch.cat([row, row.new_full(((k - 1) * len(row),), clutter)]) for k in times],
         "every entry repeated": [row.repeat(int(k)) for k in times],

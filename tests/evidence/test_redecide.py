@@ -113,7 +113,6 @@ def test_entries_at_two_rates_that_did_not_settle_or_collapsed():
     entries, unsettled = redecide.unsettled(two_rates)
     assert len(entries) == 6 and not any("context" in key.first or key.first.startswith("avg") for key in entries)
     assert {key.first: round(error, 1) for key, error in unsettled.items()} == {"lae at 0.1": 38.3}
-    assert redecide.unsettled(two_rates, factor=1000.0)[1] == {}
     context = redecide.context_at_the_high_rate(two_rates)
     assert [(row["place"], row["chance"], row["collapsed"]) for row in context] == [
         ("CIFAR-10", 90.0, True),
