@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lae_core.runs.files import write_whole
 from lae_core.training.provenance import provenance
 
 
@@ -19,9 +20,7 @@ def write_report(found: dict[str, Any], file: str | None) -> None:
     if file == "-":
         sys.stdout.write(text)
     else:
-        partial = Path(f"{file}.partial")
-        partial.write_text(text)
-        partial.replace(file)
+        write_whole(Path(file), text.encode())
 
 
 def circumstances() -> dict[str, Any]:

@@ -22,6 +22,7 @@ from torchvision import transforms
 from lae_core.bench.report import write_report
 from lae_core.bench.textbook import PILPictures, Textbook, train_transform
 from lae_core.bench.timing import best_of
+from lae_core.runs.files import UsageError
 from lae_core.training import augment, data, loop, network
 from lae_core.training.config import RunConfig
 from lae_core.training.datasets import DATASETS
@@ -200,19 +201,11 @@ def _show(result: dict[str, Any]) -> None:
 
 def main(args: argparse.Namespace) -> int:
     torch.set_num_threads(1)
-    try:
-        pictures = data.load(args.data, "train")
-    except FileNotFoundError as error:
-        print(f"lae bench training: {error}")
-        return 2
+    pictures = data.load(args.data, "train")
     if pictures.uniform is None or pictures.uniform.shape[-1] != 32:
-        print(f"lae bench training: --data = {args.data!r} is invalid; expected cifar10, cifar100 or digits (32 px)")
-        return 2
+        raise UsageError(f"--data = {args.data!r} is invalid; expected cifar10, cifar100 or digits (32 px)")
     if args.pictures > len(pictures):
-        print(
-            f"lae bench training: --pictures = {args.pictures} is invalid; expected at most {len(pictures)} for {args.data}"
-        )
-        return 2
+        raise UsageError(f"--pictures = {args.pictures} is invalid; expected at most {len(pictures)} for {args.data}")
     result: dict[str, Any] = {"data": DATASETS[args.data].title}
     if not args.accuracy_only:
         result["augmentation"] = bench_augmentation(pictures, args.rounds)

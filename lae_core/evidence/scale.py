@@ -25,28 +25,20 @@ SCALES: tuple[str, ...] = ("symbolic", "printed", "cpu", "gpu", "paper")  # of t
 # Fields that may differ from the printed protocol: which repeat it is, where it ran, what else was measured at the end.
 FREE = ("seed", "fold", "device", "input_sizes", "swaps", "eval_every")
 
-Candidates = Callable[[RunConfig], Iterable[RunConfig]]
-
 
 @dataclass(frozen=True)
 class Printed:
     """The protocol of one experiment: what a config must equal, how many repeats, and of what kind."""
 
-    candidates: Candidates
+    candidates: Callable[[RunConfig], Iterable[RunConfig]]
     n: int
     over: str = "seed"
 
 
-def _wrn(config: RunConfig) -> Iterable[RunConfig]:
-    yield protocol.wrn(config.pool, config.data)
-
-
 def _squeeze(config: RunConfig) -> Iterable[RunConfig]:
-    yield (
-        protocol.squeeze_excite(config.pool, config.squeeze, config.data)
-        if config.squeeze
-        else next(iter(_wrn(config)))
-    )
+    if config.squeeze:
+        return [protocol.squeeze_excite(config.pool, config.squeeze, config.data)]
+    return [protocol.wrn(config.pool, config.data)]
 
 
 def _pyramidnet(config: RunConfig) -> Iterable[RunConfig]:
@@ -56,29 +48,19 @@ def _pyramidnet(config: RunConfig) -> Iterable[RunConfig]:
     yield protocol.pyramidnet_retuned(config.pool, config.data)
 
 
-def _mxresnet(epochs: int, *tuned_for: str | None) -> Candidates:
-    def candidates(config: RunConfig) -> Iterable[RunConfig]:
-        data = family(config.data)
-        for other in tuned_for:
-            yield protocol.mxresnet(config.pool, data, config.image_size, epochs=epochs, tuned_for=other)
-
-    return candidates
-
-
-def _faster(config: RunConfig) -> Iterable[RunConfig]:
-    for found in _mxresnet(25, None)(config):
-        yield found.replace(temperature_lr=config.temperature_lr)
+def _mxresnet(config: RunConfig, epochs: int = 5, tuned_for: str | None = None) -> RunConfig:
+    return protocol.mxresnet(config.pool, family(config.data), config.image_size, epochs=epochs, tuned_for=tuned_for)
 
 
 PROTOCOLS: dict[str, Printed] = {
-    "wrn": Printed(_wrn, tables()["wrn"].n or 0),
+    "wrn": Printed(lambda c: [protocol.wrn(c.pool, c.data)], tables()["wrn"].n or 0),
     "squeeze": Printed(_squeeze, tables()["se"].n or 0),
     "pyramidnet": Printed(_pyramidnet, 5),
-    "mxresnet": Printed(_mxresnet(5, None), tables()["mxresnet"].n_comment or 0),
-    "input size": Printed(_mxresnet(5, None), 28),  # its figures say 18 to 28
-    "final temperature": Printed(_faster, 10, "fold"),
-    "initial temperature": Printed(_mxresnet(6, None, "avg"), 10, "fold"),
-    "precision": Printed(_mxresnet(6, "avg"), 10, "fold"),
+    "mxresnet": Printed(lambda c: [_mxresnet(c)], tables()["mxresnet"].n_comment or 0),
+    "input size": Printed(lambda c: [_mxresnet(c)], 28),  # its figures say 18 to 28
+    "final temperature": Printed(lambda c: [_mxresnet(c, 25).replace(temperature_lr=c.temperature_lr)], 10, "fold"),
+    "initial temperature": Printed(lambda c: (_mxresnet(c, 6, tuned) for tuned in (None, "avg")), 10, "fold"),
+    "precision": Printed(lambda c: [_mxresnet(c, 6, "avg")], 10, "fold"),
 }
 
 

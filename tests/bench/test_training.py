@@ -60,13 +60,13 @@ def test_any_number_of_pictures_makes_whole_batches(pictures, batch, micro_batch
 
 def test_bench_names_the_command_when_data_are_missing(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LAE_DATA", str(tmp_path))
-    assert main(["bench", "training", "--data", "cifar10"]) == 2
-    assert "lae data cifar10" in capsys.readouterr().out
+    assert main(["bench", "training", "--data", "cifar10"]) == 1
+    assert "lae data cifar10" in capsys.readouterr().err
 
 
 def test_bench_refuses_more_pictures_than_there_are(capsys):
     assert main(["bench", "training", "--pictures", "5000"]) == 2
-    assert "--pictures = 5000 is invalid; expected at most 1438 for digits" in capsys.readouterr().out
+    assert "--pictures = 5000 is invalid; expected at most 1438 for digits" in capsys.readouterr().err
 
 
 def test_best_of_takes_the_best_round_and_leaves_out_the_first():
