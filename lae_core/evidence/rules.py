@@ -23,8 +23,7 @@ from lae_core.evidence.compare import Comparison, Comparisons, Contrast
 from lae_core.evidence.decision import Built, Decision, Rule
 
 MARGIN, WIDE_MARGIN = 0.2, 0.5  # points of accuracy: in tables of pools, in sweeps
-TABLE_N = {"cifar10": 10, "other": 5}
-SWEEP_N = {"other": 5}
+TABLE_N, FIVE = {"cifar10": 10, "other": 5}, {"other": 5}  # runs per arm
 CIFAR = ("cifar10", "cifar100")
 IMAGENET = ("imagewoof", "imagenette")
 
@@ -48,18 +47,18 @@ def rule(claim: str, **options: Any) -> Callable[[Callable[..., str]], Rule]:
 # What several rules are made of. `wanted` and `opposite` are words of outcomes.
 
 
-def all_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:
+def all_of(outcomes: Sequence[str], wanted: str = "higher", opposite: str = "lower") -> str:
     """The word for a claim that holds only if every outcome is as wanted."""
     if outcomes and all(outcome == wanted for outcome in outcomes):  # where nothing was run, nothing was reproduced
         return "reproduced"
     return "partly" if wanted in outcomes else "contradicted" if opposite in outcomes else "open"
 
 
-def some_of(outcomes: Sequence[str], wanted: str, opposite: str) -> str:
-    """The word for a claim that holds if some outcome is as wanted and none is the opposite."""
-    if wanted in outcomes:
-        return "partly" if opposite in outcomes else "reproduced"
-    return "contradicted" if opposite in outcomes else "open"
+def some_of(outcomes: Sequence[str]) -> str:
+    """The word for a claim that holds if some outcome is higher and none is lower."""
+    if "higher" in outcomes:
+        return "partly" if "lower" in outcomes else "reproduced"
+    return "contradicted" if "lower" in outcomes else "open"
 
 
 def combine(words: Sequence[str]) -> str:
@@ -96,7 +95,7 @@ def e1(comparisons: Comparisons) -> str:
     average pooling at one common learning rate. Measure: mean validation accuracy over the first
     half of training. Reproduced if all are higher on every data set; contradicted if none is higher
     and one is lower; partly if some are higher; else open."""
-    return all_of(comparisons.outcomes(), "higher", "lower")
+    return all_of(comparisons.outcomes())
 
 
 @rule("C7", margin=WIDE_MARGIN, n=TABLE_N, gate="table", places=CIFAR, protocol="pyramidnet")
@@ -105,7 +104,7 @@ def c7(comparisons: Comparisons) -> str:
     learning rate. Reproduced if higher on every data set; contradicted if higher on none and lower
     on one; partly if higher on some; else open. That a scaled average learns as fast would not
     change the verdict, only its reason."""
-    return all_of(comparisons.outcomes(_against(AVERAGE)), "higher", "lower")
+    return all_of(comparisons.outcomes(_against(AVERAGE)))
 
 
 @rule("E3", margin=MARGIN, n=TABLE_N, gate="table", places=CIFAR, protocol="wrn")
@@ -153,23 +152,23 @@ def c3(comparisons: Comparisons) -> str:
     return "reproduced" if 2 * higher > len(outcomes) and not lower else "partly"
 
 
-@rule("E2", margin=MARGIN, n={"other": 5}, gate="table", places=CIFAR, protocol="pyramidnet")
+@rule("E2", margin=MARGIN, n=FIVE, gate="table", places=CIFAR, protocol="pyramidnet")
 def e2(comparisons: Comparisons) -> str:
     """Contrasts: each LAE pool against average pooling in PyramidNet with ShakeDrop, final
     accuracy. Reproduced if some is higher and none lower; contradicted if some is lower and none
     higher; partly if both occur; else open."""
-    return some_of(comparisons.outcomes(), "higher", "lower")
+    return some_of(comparisons.outcomes())
 
 
-@rule("E4", margin=MARGIN, n={"other": 5}, gate="table", places=IMAGENET, protocol="mxresnet")
+@rule("E4", margin=MARGIN, n=FIVE, gate="table", places=IMAGENET, protocol="mxresnet")
 def e4(comparisons: Comparisons) -> str:
     """Contrasts: each LAE pool against average pooling in MXResNet, final accuracy. Reproduced if
     some is higher and none lower; contradicted if some is lower and none higher; partly if both
     occur; else open."""
-    return some_of(comparisons.outcomes(), "higher", "lower")
+    return some_of(comparisons.outcomes())
 
 
-@rule("C29", margin=MARGIN, n={"other": 5}, gate="table", places=("cifar10",))
+@rule("C29", margin=MARGIN, n=FIVE, gate="table", places=("cifar10",))
 def c29(comparisons: Comparisons) -> str:
     """Contrasts: the two pools with the lowest error of E3 on CIFAR-10, average pooling aside, each
     against average pooling, in the table's network and in a larger one that is trained for longer.
@@ -188,7 +187,7 @@ def c29(comparisons: Comparisons) -> str:
 def _breadth(comparisons: Comparisons) -> str:
     zoom = comparisons.outcomes(lambda c: "zoom" in c.first)
     crops = comparisons.outcomes(lambda c: "zoom" not in c.first)
-    return combine([all_of(part, "higher", "lower") for part in (zoom, crops)])
+    return combine([all_of(part) for part in (zoom, crops)])
 
 
 @rule("E5", margin=WIDE_MARGIN, n=TABLE_N, gate="table", places=IMAGENET, protocol="input size")
@@ -206,27 +205,27 @@ def c13(comparisons: Comparisons) -> str:
     return _breadth(comparisons)
 
 
-@rule("C13a", margin=WIDE_MARGIN, n={"other": 5}, gate="table", places=IMAGENET, protocol="input size")
+@rule("C13a", margin=WIDE_MARGIN, n=FIVE, gate="table", places=IMAGENET, protocol="input size")
 def c13a(comparisons: Comparisons) -> str:
     """Contrasts: the mixed pool against LAE at t = 1 in the measure of C13, for zooms and crops.
     Reproduced if higher on Imagenette and lower on Imagewoof throughout; contradicted if the
     opposite is seen on both; partly if a part came out as said; else open."""
     nette = comparisons.outcomes(lambda c: c.place.startswith("Imagenette"))
     woof = comparisons.outcomes(lambda c: not c.place.startswith("Imagenette"))
-    return combine([all_of(nette, "higher", "lower"), all_of(woof, "lower", "higher")])
+    return combine([all_of(nette), all_of(woof, "lower", "higher")])
 
 
-@rule("C13c", margin=WIDE_MARGIN, n={"other": 5}, gate="table", places=("imagewoof",), protocol="input size")
+@rule("C13c", margin=WIDE_MARGIN, n=FIVE, gate="table", places=("imagewoof",), protocol="input size")
 def c13c(comparisons: Comparisons) -> str:
     """Contrasts: LAE at t = 1 against average pooling on Imagewoof, accuracy at two thirds and at
     four thirds of the size of training. Reproduced if higher on both sides throughout; contradicted
     if on both sides lower and never higher; partly if some are higher; else open."""
     smaller = comparisons.outcomes(lambda c: "smaller" in c.first)
     larger = comparisons.outcomes(lambda c: "larger" in c.first)
-    return combine([all_of(smaller, "higher", "lower"), all_of(larger, "higher", "lower")])
+    return combine([all_of(smaller), all_of(larger)])
 
 
-@rule("C23", margin=WIDE_MARGIN, n={"other": 5}, gate="table", places=("imagenette",), protocol="input size")
+@rule("C23", margin=WIDE_MARGIN, n=FIVE, gate="table", places=("imagenette",), protocol="input size")
 def c23(comparisons: Comparisons) -> str:
     """Contrasts: LAE at t = 1 and the mixed pool against average pooling on Imagenette, in the
     measure of C13. Reproduced if all are the same; contradicted if one is higher or lower; else
@@ -243,7 +242,7 @@ def _alike(outcomes: Sequence[str]) -> str:
 # Temperatures: wide sweeps (tier 2), and the swap that most users would make (tiers 1 and 5).
 
 
-@rule("C11", margin=0.1, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="final temperature")
+@rule("C11", margin=0.1, n=FIVE, gate="sweep", places=IMAGENET, protocol="final temperature")
 def c11(comparisons: Comparisons) -> str:
     """Contrasts: final against initial temperature for each t₀, in doublings (the mean of log₂ over
     channels); less than a tenth of a doubling is no movement. One temperature: reproduced if it
@@ -268,10 +267,10 @@ def _rises(moves: Comparisons) -> str:
 def _turns(moves: Comparisons) -> str:
     turned = {"higher": "lower", "lower": "higher"}
     as_said = [c.outcome if (key.t or 0) <= 4 else turned.get(c.outcome, c.outcome) for key, c in moves.items()]
-    return all_of(as_said, "higher", "lower")
+    return all_of(as_said)
 
 
-@rule("C8a", margin=None, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="final temperature")
+@rule("C8a", margin=None, n=FIVE, gate="sweep", places=IMAGENET, protocol="final temperature")
 def c8a(comparisons: Comparisons) -> str:
     """Contrasts: the slope of final on initial log-temperature over all t₀, run by run, for one
     temperature and for one per channel. By the 95 % interval of its mean: reproduced if it lies at
@@ -296,25 +295,25 @@ def e6(directions: Decision, memory: Decision) -> str:
     return combine([directions.word, memory.word])
 
 
-@rule("C8", margin=WIDE_MARGIN, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="final temperature")
+@rule("C8", margin=WIDE_MARGIN, n=FIVE, gate="sweep", places=IMAGENET, protocol="final temperature")
 def c8(comparisons: Comparisons) -> str:
     """Contrasts: one for each factor (×10, ×100) by which the temperature's learning rate is larger
     than that of the weights: the mean final accuracy over both kinds of trained temperature and t₀
     of 1 and 64, against factor 1. Reproduced if one is higher and none lower; contradicted if one
     is lower and none higher, or all are the same; partly if both occur; else open."""
     outcomes = comparisons.outcomes()
-    return "contradicted" if outcomes and set(outcomes) == {"same"} else some_of(outcomes, "higher", "lower")
+    return "contradicted" if outcomes and set(outcomes) == {"same"} else some_of(outcomes)
 
 
-@rule("E7", margin=WIDE_MARGIN, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="initial temperature")
+@rule("E7", margin=WIDE_MARGIN, n=FIVE, gate="sweep", places=IMAGENET, protocol="initial temperature")
 def e7(comparisons: Comparisons) -> str:
     """Contrasts: the mean accuracy of fixed t₀ = 1, 4 and 16 against the lowest and against the
     highest t₀ that was tried. Reproduced if higher than both ends on every data set; contradicted
     if lower than one end and higher than none; partly if higher than some end; else open."""
-    return all_of(comparisons.outcomes(), "higher", "lower")
+    return all_of(comparisons.outcomes())
 
 
-@rule("C12", margin=WIDE_MARGIN, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="initial temperature")
+@rule("C12", margin=WIDE_MARGIN, n=FIVE, gate="sweep", places=IMAGENET, protocol="initial temperature")
 def c12(comparisons: Comparisons) -> str:
     """Contrasts: the mean over fixed, one and per-channel temperatures against average pooling, at
     t₀ of 4 and of 16 with their own hyperparameters, and at 256 with average pooling's. First half:
@@ -327,7 +326,7 @@ def c12(comparisons: Comparisons) -> str:
     return combine([beats, _alike(far)])
 
 
-@rule("C9", margin=WIDE_MARGIN, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="initial temperature")
+@rule("C9", margin=WIDE_MARGIN, n=FIVE, gate="sweep", places=IMAGENET, protocol="initial temperature")
 def c9(comparisons: Comparisons) -> str:
     """Contrasts: LAE trained from t₀ = 4, with one temperature and with one per channel, each
     against average pooling, against t fixed at 1 and at 4, and against the same kind trained from 1
@@ -369,7 +368,7 @@ def c20(comparisons: Comparisons) -> str:
     return "contradicted" if gains else "reproduced"
 
 
-@rule("C21", margin=WIDE_MARGIN, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="initial temperature")
+@rule("C21", margin=WIDE_MARGIN, n=FIVE, gate="sweep", places=IMAGENET, protocol="initial temperature")
 def c21(comparisons: Comparisons) -> str:
     """Contrast: how far the three kinds lie apart (the range of their accuracies, the mean over t₀)
     with average pooling's hyperparameters against with their own. Reproduced if lower on every data
@@ -381,7 +380,7 @@ def c21(comparisons: Comparisons) -> str:
     return "contradicted" if {"same", "higher"} & set(outcomes) else "open"
 
 
-@rule("C22", margin=MARGIN, n=SWEEP_N, gate="sweep", places=("imagewoof",), protocol="initial temperature")
+@rule("C22", margin=MARGIN, n=FIVE, gate="sweep", places=("imagewoof",), protocol="initial temperature")
 def c22(comparisons: Comparisons) -> str:
     """Contrast: LAE on Imagewoof at 128 px with average pooling's hyperparameters against with its
     own, the mean accuracy over all t₀ and kinds. Reproduced if higher, contradicted if lower or the
@@ -392,7 +391,7 @@ def c22(comparisons: Comparisons) -> str:
 # Precision of the pooling step (tier 3).
 
 
-@rule("E8", margin=WIDE_MARGIN, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="precision")
+@rule("E8", margin=WIDE_MARGIN, n=FIVE, gate="sweep", places=IMAGENET, protocol="precision")
 def e8(comparisons: Comparisons) -> str:
     """Contrasts: the textbook form in FP16 against FP32 at fixed t of 1, 32, 128 and 1024, and FP32
     at 1024 against FP32 at 1. Reproduced if FP16 is lower at 128 and 1024 and not lower at 1 and
@@ -407,7 +406,7 @@ def e8(comparisons: Comparisons) -> str:
     return "reproduced" if set(hot) == {"lower"} and "lower" not in cold and held else "partly"
 
 
-@rule("C6", margin=WIDE_MARGIN, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="precision")
+@rule("C6", margin=WIDE_MARGIN, n=FIVE, gate="sweep", places=IMAGENET, protocol="precision")
 def c6(comparisons: Comparisons) -> str:
     """Contrasts: the exact form in FP32 against FP64 at fixed t of 1, 32, 128 and 1024, final
     accuracy. Reproduced (the supplement's word) if all are the same; contradicted if one is higher
@@ -415,7 +414,7 @@ def c6(comparisons: Comparisons) -> str:
     return _alike(comparisons.outcomes())
 
 
-@rule("C10", margin=WIDE_MARGIN, n=SWEEP_N, gate="sweep", places=IMAGENET, protocol="precision")
+@rule("C10", margin=WIDE_MARGIN, n=FIVE, gate="sweep", places=IMAGENET, protocol="precision")
 def c10(comparisons: Comparisons) -> str:
     """Contrasts, textbook form in FP16 from t₀ of 128 and 1024: a trained temperature against a
     fixed one, and one temperature against one per channel. Reproduced if trained is higher
@@ -423,9 +422,9 @@ def c10(comparisons: Comparisons) -> str:
     is higher and one is lower; partly if some are higher; else open."""
     trained = comparisons.outcomes(_against("fixed"))
     single = comparisons.outcomes(lambda c: c.second != "fixed")
-    if trained and set(trained) == {"higher"} and some_of(single, "higher", "lower") == "reproduced":
+    if trained and set(trained) == {"higher"} and some_of(single) == "reproduced":
         return "reproduced"
-    return "partly" if "higher" in trained + single else all_of(trained + single, "higher", "lower")
+    return "partly" if "higher" in trained + single else all_of(trained + single)
 
 
 # A pretrained network with frozen weights: not in the paper, so no printed protocol stands behind these.
@@ -451,7 +450,7 @@ def c26b(comparisons: Comparisons) -> str:
     dense with distractors: over scores, LAE at t = 1 against the average and against the maximum;
     over features, LAE at t = 1 against LSE. Reproduced if all are higher; contradicted if none is
     higher and one is lower; partly if some are higher; else open."""
-    return all_of(comparisons.outcomes(), "higher", "lower")
+    return all_of(comparisons.outcomes())
 
 
 @rule("C26c", margin=WIDE_MARGIN, n={"other": 20}, gate="frozen", places=("cifar10",))
@@ -460,7 +459,7 @@ def c26c(comparisons: Comparisons) -> str:
     on canvases of 160 px less on those of 96 px, where the object's share is larger; and with
     distractors less without any, at 96 px. Reproduced if both are higher; contradicted if none is
     higher and one is lower; partly if one is higher; else open."""
-    return all_of(comparisons.outcomes(), "higher", "lower")
+    return all_of(comparisons.outcomes())
 
 
 @rule("C27", margin=WIDE_MARGIN, n={"other": 10}, gate="frozen", places=("cifar100",))
@@ -502,25 +501,25 @@ def _one_way(outcomes: Sequence[str]) -> str:
 # Squeeze-and-excitation (tier 4) and PyramidNet's tail.
 
 
-@rule("E9", margin=MARGIN, n={"other": 5}, gate="table", places=CIFAR, protocol="squeeze")
+@rule("E9", margin=MARGIN, n=FIVE, gate="table", places=CIFAR, protocol="squeeze")
 def e9(comparisons: Comparisons) -> str:
     """Contrasts, average as global pool: LAE in the squeeze against the average there, final
     accuracy. Where pools were picked by a shorter recipe, only runs with the longer one count.
     Reproduced if some is higher and none lower; contradicted if some is lower and none higher;
     partly if both occur; else open."""
-    return some_of(comparisons.outcomes(), "higher", "lower")
+    return some_of(comparisons.outcomes())
 
 
-@rule("C4", margin=MARGIN, n={"other": 5}, gate="table", places=CIFAR, protocol="squeeze")
+@rule("C4", margin=MARGIN, n=FIVE, gate="table", places=CIFAR, protocol="squeeze")
 def c4(comparisons: Comparisons) -> str:
     """Contrasts of E9, printed or run. Reproduced if every LAE pool in the squeeze is higher than
     the average there on both data sets; partly if some are; contradicted if none is higher and one
     lower, or all are the same; else open."""
     outcomes = comparisons.outcomes()
-    return "contradicted" if outcomes and set(outcomes) == {"same"} else all_of(outcomes, "higher", "lower")
+    return "contradicted" if outcomes and set(outcomes) == {"same"} else all_of(outcomes)
 
 
-@rule("C5", margin=MARGIN, n={"other": 5}, gate="table", places=CIFAR, protocol="squeeze")
+@rule("C5", margin=MARGIN, n=FIVE, gate="table", places=CIFAR, protocol="squeeze")
 def c5(comparisons: Comparisons) -> str:
     """Contrasts, printed or run: the network with Squeeze-and-Excitation, the same LAE pool in both
     places, against the network without it. No gain is the same or lower; what is not significant
@@ -535,7 +534,7 @@ def c5(comparisons: Comparisons) -> str:
     return "reproduced" if 3 * none >= 2 * len(outcomes) else "partly"
 
 
-@rule("C14", margin=MARGIN, n={"other": 5}, gate="table", places=CIFAR, protocol="pyramidnet")
+@rule("C14", margin=MARGIN, n=FIVE, gate="table", places=CIFAR, protocol="pyramidnet")
 def c14(comparisons: Comparisons) -> str:
     """Contrasts, with average pooling and with LAE: a PReLU tail against a ReLU tail, and the order
     BN-Pool-BN-ReLU against BN-ReLU-Pool. Reproduced if PReLU is higher with both pools and the
@@ -549,7 +548,7 @@ def c14(comparisons: Comparisons) -> str:
     return "reproduced" if activation and order and all(met) else "partly" if any(met) else "open"
 
 
-@rule("C25", margin=None, n={"other": 5}, gate="table", places=("cifar100",), protocol="pyramidnet")
+@rule("C25", margin=None, n=FIVE, gate="table", places=("cifar100",), protocol="pyramidnet")
 def c25(comparisons: Comparisons) -> str:
     """Contrast: by how many per cent the gap between training and validation accuracy is narrower
     with LAE than with average pooling, both re-tuned. By the 95 % interval: reproduced if it holds
@@ -742,7 +741,7 @@ def c18(comparisons: Comparisons) -> str:
     lower, else open."""
     if any(c.difference < 0 for c in comparisons.values()):
         return "contradicted"
-    return all_of(comparisons.outcomes(), "higher", "lower")
+    return all_of(comparisons.outcomes())
 
 
 @rule("C19", margin=0.1)

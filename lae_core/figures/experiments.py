@@ -230,9 +230,7 @@ def over_temperature(
         if reference:
             _reference(axes, reference[title])
         lines = panels[title].values()
-        _begin_at(
-            axes, lowest, [(t, y) for t0, runs in lines for t, column in zip(t0, runs.T, strict=True) for y in column]
-        )
+        _begin_at(axes, lowest, [dot for t0, runs in lines for run in runs for dot in zip(t0, run, strict=True)])
         _temperature_axis(axes, panels[title], most=4 if across > 2 else 8)
         axes.set_xlabel("initial temperature t₀" if across < 3 else "temperature t₀")
     _legend_below(figure)
@@ -310,27 +308,20 @@ PRECISIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def side_by_side(
-    panels: Mapping[str, Lines],
-    ylabel: str,
-    *,
-    look: Look = style_of,
-    marked: float | None = None,
-) -> Figure:
-    """Panels, two a row, of lines over the temperature on common axes; `look` gives a line its style and label.
+def side_by_side(panels: Mapping[str, Lines], ylabel: str, *, marked: float) -> Figure:
+    """Panels, two a row, of lines over the temperature on common axes, one line per dtype of the pool.
 
     `marked` is a temperature to point out.
     """
+    look = PRECISIONS.__getitem__
     figure, grid = _line_panels(panels, ylabel, across=2, size=(3.8, 3.4), look=look, sharex=True, sharey=True)
     for title, axes in grid.items():
-        if marked is not None:
-            axes.axvline(marked, color="0.4", linestyle=":", linewidth=1)
+        axes.axvline(marked, color="0.4", linestyle=":", linewidth=1)
         _temperature_axis(axes, panels[title])
         axes.set_xlabel("temperature t at the start")
     low, high = figure.axes[0].get_ylim()
-    figure.axes[0].set_ylim(
-        max(low, 0), min(high, 100)
-    )  # the interval of two runs can reach beyond what accuracy can be
+    # the interval of two runs can reach beyond what accuracy can be
+    figure.axes[0].set_ylim(max(low, 0), min(high, 100))
     _legend_below(figure)
     return figure
 

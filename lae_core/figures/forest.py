@@ -104,7 +104,7 @@ def _filled(filled: str, hollow: str) -> list[Line2D]:
     ]
 
 
-def p_over_n(found: Mapping[int, Comparisons], *, marked: int | None = None) -> Figure:
+def p_over_n(found: Mapping[int, Comparisons], *, marked: int) -> Figure:
     """For each setting, Holm's p of each pool against its baseline, by the number of runs that may stand behind a mean.
 
     Solid where the pool is ahead of the baseline, dotted where it is behind; `marked` is an n to point out.
@@ -117,30 +117,23 @@ def p_over_n(found: Mapping[int, Comparisons], *, marked: int | None = None) -> 
         for pool in pools:
             rows = frames[(frames["column"] == column) & (frames["pool"] == pool)]
             style, ahead = style_of(pool), rows["gain"].iloc[0] > 0
-            every = max(1, len(rows) // 5)
-            axis.plot(
-                rows["n"],
-                rows["p"].clip(lower=1e-4),
-                color=style["color"],
-                linestyle="-" if ahead else ":",
-                marker=style["marker"],
-                markevery=every,
-                markerfacecolor="white" if "t0=" in pool else style["color"],
-            )
+            look = style | {"linestyle": "-" if ahead else ":", "markevery": max(1, len(rows) // 5)}
+            axis.plot(rows["n"], rows["p"].clip(lower=1e-4), **look, markerfacecolor=_face(pool))
         axis.axhline(ALPHA, color=DISAGREES, linewidth=1.2)
-        if marked is not None:
-            axis.axvline(marked, color="#999999", linewidth=1.2, linestyle="--")
+        axis.axvline(marked, color="#999999", linewidth=1.2, linestyle="--")
         axis.set(title=column, xscale="log", yscale="log", ylim=(8e-5, 1.3))
     for axis in axes[1]:
         axis.set_xlabel("runs behind each mean, n")
     figure.supylabel("p (Holm), against average pooling", fontsize="medium")
     # Markers alone: whether a line is solid or dotted differs from panel to panel.
-    handles = [
-        Line2D([], [], **{**style_of(pool), "linestyle": "none"}, markerfacecolor="white" if "t0=" in pool else None)  # type: ignore[arg-type]
-        for pool in pools
-    ]
+    handles = [Line2D([], [], **style_of(p) | {"linestyle": "none"}, markerfacecolor=_face(p)) for p in pools]
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
     return figure
+
+
+def _face(pool: str) -> str | None:
+    """Pools that start at another temperature have hollow markers."""
+    return "white" if "t0=" in pool else None
 
 
 def lattice_steps(frames: dict[str, pd.DataFrame]) -> Figure:
@@ -216,7 +209,7 @@ def range_positions(frame: pd.DataFrame) -> Figure:
     return figure
 
 
-def verdict_by_n(holds: pd.DataFrame, *, marked: int | None = None) -> Figure:
+def verdict_by_n(holds: pd.DataFrame, *, marked: int) -> Figure:
     """Where each statement of a claim holds: one row of `holds` per n, one column per statement; `marked` is an n."""
     figure, axis = plt.subplots(figsize=(8.6, 2.6))
     for y, statement in enumerate(holds.columns):
@@ -226,8 +219,7 @@ def verdict_by_n(holds: pd.DataFrame, *, marked: int | None = None) -> Figure:
             holds.index, y - 0.3, y + 0.3, where=~met, step="post", facecolor="white", edgecolor="#aaaaaa",
             hatch="////", linewidth=0.5,
         )  # fmt: skip
-    if marked is not None:
-        axis.axvline(marked, color="#777777", linewidth=1.2, linestyle="--")
+    axis.axvline(marked, color="#777777", linewidth=1.2, linestyle="--")
     axis.set(xscale="log", xlabel="runs behind each mean, n", yticks=range(holds.shape[1]), yticklabels=holds.columns)
     axis.grid(False)
     axis.invert_yaxis()

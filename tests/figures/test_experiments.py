@@ -70,7 +70,7 @@ def test_over_input_size_has_one_row_per_setting_and_one_panel_per_view():
 def test_side_by_side_shares_axes_and_one_legend_names_every_line_once():
     lines = {dtype: ([1, 32, 1024], RUNS) for dtype in PRECISIONS}
     panels = {"left": {"float16": lines["float16"]}, "right": lines}
-    figure = side_by_side(panels, "accuracy", look=PRECISIONS.__getitem__, marked=32, guess=10)
+    figure = side_by_side(panels, "accuracy", marked=32)
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim() and left.get_xlim() == right.get_xlim()
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FP16", "BF16", "FP32", "FP64"]
@@ -78,8 +78,8 @@ def test_side_by_side_shares_axes_and_one_legend_names_every_line_once():
 
 
 def test_intervals_of_two_runs_do_not_stretch_the_axis_beyond_accuracies():
-    lines = {"lae": ([1, 32], np.array([[5.0, 95.0], [15.0, 99.0]]))}
-    assert side_by_side({"only": lines}, "accuracy").axes[0].get_ylim() == (0, 100)
+    lines = {"float32": ([1, 32], np.array([[5.0, 95.0], [15.0, 99.0]]))}
+    assert side_by_side({"only": lines}, "accuracy", marked=32).axes[0].get_ylim() == (0, 100)
 
 
 def test_temperatures_are_violins_where_a_run_has_many_and_one_dot_per_run():
