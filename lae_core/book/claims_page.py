@@ -14,6 +14,7 @@ from pathlib import Path
 from lae_core.book.stage import Stage
 from lae_core.evidence.claims import LedgerError
 from lae_core.evidence.ledger import counts, hours_by_notebook
+from lae_core.evidence.text import sentence
 from lae_core.evidence.verdicts import Verdict, read_costs
 
 RULES = "experiments/rules"  # the notebook with the table of rules
@@ -44,5 +45,5 @@ def included(book: Path) -> dict[str, str]:
 
 def reasons(verdict: Verdict) -> list[str]:
     """Why the word is what it is: what held it down, the evidence, the regime."""
-    because = [f"{verdict.because[0].upper()}{verdict.because[1:]}."] if verdict.because else []
+    because = [sentence(verdict.because)] if verdict.because else []
     return [*because, verdict.evidence, *(f"Regime: {regime}." for regime in verdict.regime)]

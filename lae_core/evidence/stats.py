@@ -150,11 +150,6 @@ def welch(a: Group, b: Group) -> Estimate:
     return Estimate(x.mean - y.mean, math.hypot(x.sd / math.sqrt(x.n), y.sd / math.sqrt(y.n)), df, min(x.n, y.n))
 
 
-def mann_whitney(a: Group, b: Group, alternative: Alternative = "two-sided") -> float:
-    """The p-value of Mann-Whitney's rank test; exact for small samples without ties, else tie-corrected and normal."""
-    return float(sps.mannwhitneyu(_sample(a, "a"), _sample(b, "b"), alternative=alternative).pvalue)
-
-
 def holm(pvalues: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values, in the order given: below α exactly where his step-down test rejects at α."""
     p = np.asarray(pvalues, dtype=float)
@@ -215,7 +210,8 @@ def bold(
     leader, others = groups[best.idxmax()], found.index[~best]
     if test == "welch":
         p = [welch(groups[name], leader).pvalue(worse) for name in others]
-    else:
-        p = [mann_whitney(groups[name], leader, worse) for name in others]
+    else:  # exact for small samples without ties, else tie-corrected and normal
+        samples = [_sample(groups[name], str(name)) for name in others]
+        p = [sps.mannwhitneyu(x, _sample(leader, "the best"), alternative=worse).pvalue for x in samples]
     found["p"], found["holm"] = pd.Series(p, others, dtype=float), pd.Series(holm(p), others, dtype=float)
     return found.assign(bold=~(found["p"] < ALPHA), holm_bold=~(found["holm"] < ALPHA))

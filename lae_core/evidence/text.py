@@ -16,6 +16,11 @@ def p_text(p: float) -> str:
     return f"< {SMALLEST_P:g}" if p < SMALLEST_P else f"{p:.2g}"
 
 
+def sentence(words: str) -> str:
+    """Words as a sentence: "not run" as "Not run."."""
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def true_minus(text: str) -> str:
     """A true minus sign before numbers: after a space, a bracket or a tag, so that neither ranges nor options change."""
     return re.sub(r"(?<![^\s(>])-(?=\d)", "−", text)

@@ -41,6 +41,7 @@ from pydantic.dataclasses import dataclass
 from lae_core.evidence.claims import ClaimId, Text
 from lae_core.evidence.decision import VERDICTS, Decision
 from lae_core.evidence.scale import SCALES
+from lae_core.evidence.text import sentence
 from lae_core.runs.files import write_json
 
 WITHOUT_RUNS = ("symbolic", "printed")  # scales that a notebook may name itself: no run stands behind them
@@ -108,7 +109,7 @@ def record(
         Verdict(
             claim=decision.claim,
             verdict=decision.word,
-            evidence=evidence or decision.evidence or f"{decision.because[:1].upper()}{decision.because[1:]}.",
+            evidence=evidence or decision.evidence or sentence(decision.because),
             scale=decision.scale,
             because=decision.because,
             rule=decision.rule,

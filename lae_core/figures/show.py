@@ -12,7 +12,7 @@ from IPython.display import HTML, Markdown
 
 from lae_core.evidence.claims import load_claims
 from lae_core.evidence.outcomes import accuracies, cpu_hours, setting
-from lae_core.evidence.text import p_text, true_minus
+from lae_core.evidence.text import p_text, sentence, true_minus
 from lae_core.evidence.verdicts import Verdict
 from lae_core.paper import DATA_LABELS
 from lae_core.runs.gather import missing_runs
@@ -51,7 +51,7 @@ def ruling(*verdicts: Verdict) -> Markdown:
 
 def _ruling(verdict: Verdict) -> str:
     rests = verdict.scale if verdict.n is None else f"{verdict.scale}, n = {verdict.n}"
-    because = f"{verdict.because[:1].upper()}{verdict.because[1:]}."
+    because = sentence(verdict.because)
     held = f" {because}" if verdict.because and because != verdict.evidence else ""
     lines = [f"**{verdict.claim}: {verdict.verdict}** ({rests}).{held} {true_minus(verdict.evidence)}"]
     lines += [f"- *Regime*: {regime}." for regime in verdict.regime]

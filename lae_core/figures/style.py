@@ -32,7 +32,6 @@ _POOLS: dict[str, tuple[str, str, Any, str]] = {
     "lae-context-channel": ("LAE + context t p. chn", "#098e95", (0, (2, 1, 1, 1)), "*"),
 }
 
-POOL_ORDER: tuple[str, ...] = tuple(_POOLS)
 POOL_COLOURS: dict[str, str] = {name: colour for name, (_, colour, _, _) in _POOLS.items()}
 
 # For lines that are no pools (temperatures, precisions): in this order, with this dash, and dark to light in grey too.

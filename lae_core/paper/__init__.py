@@ -44,11 +44,6 @@ class Table:
     test: str | None = None
     bold_over: tuple[str, ...] | None = None
 
-    @property
-    def place(self) -> str:
-        """Where the numbers stand, for captions."""
-        return f"{self.source}, lines {self.lines} ({self.label}; {self.printed_as or self.status})"
-
     def printed(self) -> pd.DataFrame:
         """The entries as text, exactly as printed: their last digit tells how they were rounded."""
         return self._read(dtype=str)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -111,9 +113,13 @@ def _use_the_filter(page: Path) -> None:
     assert errors == []
 
 
+def text_of(verdict: Verdict) -> str:
+    return json.dumps(asdict(verdict))
+
+
 def test_a_verdict_without_a_claim_stops_the_book(book):
     verdicts = book.root / "verdicts"
-    book.write("verdicts/C4.json", Verdict("C4", "partly", "Counted.", "printed").to_json())
+    book.write("verdicts/C4.json", text_of(Verdict("C4", "partly", "Counted.", "printed")))
     done = Executed(book.root / "one.ipynb", verdicts, ())
     with pytest.raises(LedgerError, match=r"'C4', which is not in book/claims.yml"):
         claims_page.write(build.Stage(book.root, book.root / "src", "smoke", {"part/one": done}))
@@ -129,10 +135,10 @@ def test_pages_get_the_claims_that_they_include(book):
     generated = book.root / "src" / "book" / "_generated"
     asks = "".join(f"```{{include}} ../_generated/claim_{name}.md\n```\n" for name in ("T1", "C1"))
     book.write("src/book/use/page.md", asks)
-    book.write("verdicts/T1.json", Verdict("T1", "proved", "Algebra says so.", "symbolic", figure="fig-one").to_json())
+    book.write("verdicts/T1.json", text_of(Verdict("T1", "proved", "Algebra says so.", "symbolic", figure="fig-one")))
     numbers = {"comparisons": 1, "higher": 1, "same": 0, "lower": 0, "undecided": 0}
     numbers |= {"lae: higher": 1, "lae: same": 0, "lae: lower": 0, "lae: undecided": 0}
-    book.write("verdicts/C3.json", entry("C3", **numbers).verdict.to_json())
+    book.write("verdicts/C3.json", text_of(entry("C3", **numbers).verdict))
     done = Executed(book.root / "one.ipynb", book.root / "verdicts", ())
     stage = build.Stage(book.root, book.root / "src", "smoke", {"part/one": done})
     claims_page.write(stage)

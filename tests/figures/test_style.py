@@ -9,7 +9,6 @@ from lae_core import PoolSpec
 from lae_core.figures.style import (
     DASHES,
     POOL_COLOURS,
-    POOL_ORDER,
     SERIES,
     heat_cells,
     pool_name,
@@ -55,8 +54,8 @@ def test_colours_stand_out_from_white(colour):
 
 
 def test_without_colour_dash_and_marker_tell_pools_apart():
-    looks = {(str(style["linestyle"]), style["marker"]) for style in (pool_style(n, marker=True) for n in POOL_ORDER)}
-    assert len(looks) == len(POOL_ORDER)
+    looks = {(str(style["linestyle"]), style["marker"]) for style in (pool_style(n, marker=True) for n in POOL_COLOURS)}
+    assert len(looks) == len(POOL_COLOURS)
     assert len({str(dash) for dash in DASHES}) == len(SERIES)
 
 
