@@ -104,7 +104,9 @@ def record(
     decision: Decision, *, evidence: str = "", figure: str | None = None, numbers: Mapping[str, Any] | None = None
 ) -> Verdict:
     """Write what a rule decided to its file, and return it. Without `evidence` its comparisons speak for themselves."""
-    found = {} if decision.comparisons is None else {c.name: c.difference for c in decision.comparisons.values()}
+    found: dict[str, Any] = (
+        {} if decision.comparisons is None else {c.name: c.difference for c in decision.comparisons.values()}
+    )
     return _write(
         Verdict(
             claim=decision.claim,
