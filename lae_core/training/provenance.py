@@ -10,11 +10,11 @@ import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from lae_core.training import execution
+# Torch takes seconds to load. Pages and the workers that execute notebooks need only the commit and the versions.
+if TYPE_CHECKING:
+    import torch
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # The packages whose version can change the numbers of a run, and those that can change a page of the book.
@@ -35,6 +35,10 @@ PAGE_PACKAGES = (
 
 def provenance(device: torch.device | str = "cpu") -> dict[str, Any]:
     """Commit, versions, machine, device and the time (UTC) as JSON can hold them."""
+    import torch
+
+    from lae_core.training import execution
+
     device = torch.device(device)
     chosen = list(execution.settings(device))
     return {
@@ -90,7 +94,11 @@ def versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 def device_name(gpu: bool) -> str:
     """The GPU's name if a notebook asked for one, else the processor's."""
-    return torch.cuda.get_device_name() if gpu else cpu()
+    if not gpu:
+        return cpu()
+    import torch
+
+    return str(torch.cuda.get_device_name())
 
 
 @functools.cache
@@ -105,5 +113,7 @@ def cpu() -> str:
 
 def has_bf16() -> bool:
     """Whether the processor multiplies bfloat16 in hardware; without, it is many times slower than float32."""
+    import torch
+
     capable = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return any(capable.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
