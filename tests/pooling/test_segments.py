@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from backends import each_backend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,8 +155,9 @@ def test_nothing_at_all():
     assert segment_logavgexp(torch.zeros(0), ptr=torch.tensor([0])).shape == (0,)
 
 
+@each_backend
 @pytest.mark.parametrize("given", ["index", "ptr", "lengths"])
-def test_compiles_whole(given):
+def test_compiles_whole(given, backend):
     torch._dynamo.reset()
     z, t = randn(9, 3, dtype=torch.float32).requires_grad_(), torch.tensor([0.5, 1.0, 64.0], requires_grad=True)
     how = {
@@ -163,7 +165,8 @@ def test_compiles_whole(given):
         "ptr": {"ptr": torch.tensor([0, 3, 3, 8, 9])},
         "lengths": {"lengths": torch.tensor([3, 0, 5, 1])},
     }[given]
-    values = torch.compile(segment_logavgexp, fullgraph=True)(z, t=t, **how), segment_logavgexp(z, t=t, **how)
+    compiled = torch.compile(segment_logavgexp, fullgraph=True, backend=backend)
+    values = compiled(z, t=t, **how), segment_logavgexp(z, t=t, **how)
     torch.testing.assert_close(*values)
     grads = (torch.autograd.grad(v[v.isfinite()].square().sum(), (z, t)) for v in values)
     for a, b in zip(*grads, strict=True):

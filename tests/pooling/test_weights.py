@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from backends import each_backend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -164,8 +165,9 @@ def test_vmap():
     torch.testing.assert_close(found, logavgexp(z, 0.5, weights=w[:, None]))
 
 
+@each_backend
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_compiles_whole(dtype):
+def test_compiles_whole(dtype, backend):
     torch._dynamo.reset()
     z = randn(2, 3, 4, 4, dtype=dtype).requires_grad_()
     w = randn(2, 1, 4, 4, dtype=torch.float32, seed=1).exp().requires_grad_()
@@ -173,7 +175,8 @@ def test_compiles_whole(dtype):
     found, expected = (
         (value, *torch.autograd.grad(value.float().square().sum(), (z, w, t)))
         for value in (
-            operator(z, t, dim=(2, 3), weights=w) for operator in (torch.compile(logavgexp, fullgraph=True), logavgexp)
+            operator(z, t, dim=(2, 3), weights=w)
+            for operator in (torch.compile(logavgexp, fullgraph=True, backend=backend), logavgexp)
         )
     )
     for a, b in zip(found, expected, strict=True):

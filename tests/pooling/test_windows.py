@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from backends import each_backend
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -113,12 +114,13 @@ def test_first_and_second_derivatives(positions):
         assert hessian(z).shape == (*z.shape, *z.shape)
 
 
-@pytest.mark.parametrize("positions", [1, 2, 3])
-def test_compiles_whole(positions):
+@each_backend
+@pytest.mark.parametrize("positions", [1, 2, pytest.param(3, marks=pytest.mark.long)])
+def test_compiles_whole(positions, backend):
     torch._dynamo.reset()
     pool = OURS[positions - 1](3, 2, 1, ceil_mode=True, t0=0.5, train="one")
     z = randn(2, 3, *(8,) * positions, dtype=torch.float32).requires_grad_()
-    values = torch.compile(pool, fullgraph=True)(z), pool(z)
+    values = torch.compile(pool, fullgraph=True, backend=backend)(z), pool(z)
     torch.testing.assert_close(*values)
     grads = (torch.autograd.grad(value.square().sum(), (z, pool.log_t)) for value in values)
     for a, b in zip(*grads, strict=True):
