@@ -75,6 +75,25 @@ def test_each_fault_is_found_and_a_good_page_has_none(tmp_path, monkeypatch):
     ]
 
 
+TURNED = """<!doctype html><html><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><style>
+  body { background: #121212; color: #eee; transition: all 1s } [data-theme=light] body { background: #fff; color: #222 }
+  #tall { width: 2000px } @media (max-width: 1000px) { #tall { display: none } }
+</style></head><body><article><p>text</p><div id="tall">x</div></article><script>
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.onchange = () => document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
+  dark.onchange();
+</script></body></html>"""
+
+
+def test_a_page_is_seen_in_each_view_without_loading_it_again(tmp_path):
+    (tmp_path / "page.html").write_text(TURNED)
+    desktop, phone = VIEWS
+    problems = check_book(tmp_path, phone, desktop)
+    assert any("px wider than the screen" in problem for problem in problems)
+    assert all(problem.startswith("page.html (desktop, light): ") for problem in problems)
+    assert not any("too faint" in problem for problem in problems), "colours are compared when they have settled"
+
+
 def test_screenshots_are_of_every_page_in_every_view(tmp_path):
     (tmp_path / "html" / "part").mkdir(parents=True)
     (tmp_path / "html" / "part" / "one.html").write_text(PAGE.format("one"))

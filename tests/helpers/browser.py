@@ -1,6 +1,6 @@
 """The built book in a real browser: find or install Chromium, open every page from disk, and list what is wrong.
 
-Each page is opened with the network off, in a view: wide and light, or narrow and dark. A problem is a line of text
+Each page is opened with the network off and looked at in views: wide and light, narrow and dark. A problem is a line of text
 that names the page. The checks: requests that would leave the machine, console errors, links inside the book that lead
 nowhere, images that do not load or have no alternative text, figures and tables without a number, mathematics left as source,
 text too faint to read, things wider than what holds them or than the screen, and pages that are too heavy.
@@ -200,8 +200,12 @@ _PROBE = """() => {
 }"""
 
 
-def check_book(html: Path, view: View) -> list[str]:
-    """Every problem found on any page under `html`; an empty list means that the book works offline as it should."""
+def check_book(html: Path, *views: View) -> list[str]:
+    """Every problem found on any page under `html`; an empty list means that the book works offline as it should.
+
+    A page is loaded in the first view and then seen in the others, as by a reader who turns the screen: give the
+    narrowest first, since figures that scripts draw follow a wider screen with some delay.
+    """
     html = html.resolve()
     sends_on = {path: _refresh_target(path) for path in _html_files(html)}
     pages = [path for path, target in sends_on.items() if target is None]
@@ -215,17 +219,24 @@ def check_book(html: Path, view: View) -> list[str]:
     requests: list[str] = []
     errors: list[str] = []
     seen: dict[Path, dict[str, Any]] = {}
-    with browser_page(view, requests, errors) as page:
+    with browser_page(views[0], requests, errors) as page:
         for path in pages:
-            requests.clear()
-            errors.clear()
-            seen[path] = _probe(page, path)
-            where = f"{path.relative_to(html).as_posix()} ({view.name}, {view.theme})"
-            away = [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
-            problems += [f"{where}: {problem}" for problem in _problems(seen[path], view, away, errors)]
+            name = path.relative_to(html).as_posix()
+            for view in views:
+                requests.clear()
+                errors.clear()
+                page.set_viewport_size({"width": view.width, "height": view.height})
+                page.emulate_media(color_scheme=view.theme)
+                if view is views[0]:
+                    page.goto(path.as_uri(), wait_until="load")
+                page.evaluate(_READY)
+                seen[path] = page.evaluate(_PROBE)
+                away = [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
+                found = _problems(seen[path], view, away, errors)
+                problems += [f"{name} ({view.name}, {view.theme}): {problem}" for problem in found]
             weight = path.stat().st_size + sum(file.stat().st_size for file in _pictures(seen[path]))
             if weight > HEAVY:
-                problems.append(f"{where}: {weight / 1e6:.1f} MB with its pictures, {HEAVY / 1e6:g} are allowed")
+                problems.append(f"{name}: {weight / 1e6:.1f} MB with its pictures, {HEAVY / 1e6:g} are allowed")
     return problems + _broken_links(html, seen)
 
 
@@ -275,7 +286,7 @@ def _problems(found: dict[str, Any], view: View, away: list[str], errors: list[s
         yield f"the theme is {found['theme']}, the reader's screen asks for {view.theme}"
 
 
-# Mathematics typeset, pictures decoded (those below the fold too), interactive figures drawn.
+# Mathematics typeset, pictures decoded (those below the fold too), interactive figures drawn, no colour on its way to another.
 _READY = """async () => {
   if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
   for (const image of document.images) image.loading = "eager";
@@ -283,6 +294,8 @@ _READY = """async () => {
   const places = Array.from(document.querySelectorAll(".lae-plotly"));
   const undrawn = () => places.some((place) => !place.querySelector("svg.main-svg"));
   for (let wait = 0; wait < 100 && undrawn(); wait++) await new Promise((resolve) => setTimeout(resolve, 100));
+  for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
+  for (const moving of document.getAnimations()) if (moving instanceof CSSTransition) moving.finish();
 }"""
 
 
@@ -291,12 +304,6 @@ def _refresh_target(path: Path) -> str | None:
     text = path.read_text(encoding="utf-8")[:2000]
     match = re.search(r'http-equiv="refresh" content="0; url=([^"]+)"', text, re.IGNORECASE)
     return match.group(1) if match else None
-
-
-def _probe(page: Any, path: Path) -> dict[str, Any]:
-    page.goto(path.as_uri(), wait_until="load")
-    page.evaluate(_READY)
-    return page.evaluate(_PROBE)
 
 
 def _broken_links(html: Path, seen: dict[Path, dict[str, Any]]) -> list[str]:

@@ -114,7 +114,7 @@ def test_fp16_scales_the_loss_and_resumes_with_its_scale(tmp_path, monkeypatch):
         return Fabric(accelerator="cpu", devices=1, plugins=plugins)
 
     monkeypatch.setattr(loop, "_fabric", fabric)
-    config = SMALL.replace(precision="fp16", epochs=3)
+    config = SMALL.replace(precision="fp16", subset=96, eval_subset=20)
     whole = loop.run(config)
     assert whole["status"] == "finished" and whole["epochs"][0]["gradient_norm"] is None  # steps were left out
 
