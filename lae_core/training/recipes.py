@@ -69,7 +69,7 @@ RECIPES: dict[str, RunConfig] = {
 }
 
 # For trying things out, in a second: nothing is learned and nothing decided.
-SMOKE = RunConfig(depth=8, width=0.5, data="digits", subset=256, eval_subset=100, epochs=1, batch=64, augment="none")
+SMOKE = RunConfig(depth=8, width=0.5, data="digits", subset=128, eval_subset=50, epochs=1, batch=64, augment="none")
 
 # With a hundred classes each class's weights in the head see a tenth of the pictures, so their steps are longer. The
 # weight decay per step stays what it was.
