@@ -10,7 +10,6 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from lae_core.book import elsewhere
 from lae_core.book.elsewhere import BRANCH, NotPublished, install_cell, launch_options, write
 from lae_core.training import provenance
 
@@ -100,8 +99,3 @@ def test_the_script_and_the_links_name_one_branch():
 @pytest.mark.parametrize("address", ["", "https://code.example/someone/pooling"])
 def test_no_links_without_an_address_on_github(address):
     assert launch_options(address) == {}
-
-
-def test_the_address_is_asked_for_in_one_place():
-    asks = [path.name for path in (REPO / "lae_core").rglob("*.py") if 'LAE_REPOSITORY"' in path.read_text()]
-    assert asks == [Path(elsewhere.__file__).name]

@@ -72,7 +72,7 @@ def test_a_run_that_is_stopped_is_no_failure_and_gives_back_its_lock(tmp_path, m
 
 def test_workers_obey_the_limit_too(tmp_path, monkeypatch):
     """Real processes: each sees the moment in its environment, stops within the run, and nothing more is started."""
-    monkeypatch.setenv(deadline.VARIABLE, f"{time.time() + 15:.0f}")
+    monkeypatch.setenv(deadline.VARIABLE, f"{time.time() + 8:.0f}")
     report = sweep(toys(3), store=tmp_path / "runs", where="local(workers=1)", run=until_the_limit)
     assert len(report.stopped) == 3 and not report.failures and not report.ran
 
