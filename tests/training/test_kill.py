@@ -19,7 +19,7 @@ CONFIGS = {
         "augment": "flip-crop",
     },
 }  # fmt: skip
-COMMON = {"data": "digits", "epochs": 6, "batch": 32, "subset": 128, "eval_subset": 60, "seed": 3}
+COMMON = {"data": "digits", "epochs": 4, "batch": 32, "subset": 128, "eval_subset": 60, "seed": 3}
 
 # Forks a process for each line it reads, tells its number and then its end: torch is imported once, not for every kill.
 SERVER = """

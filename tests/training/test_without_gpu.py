@@ -30,14 +30,14 @@ SMALLER = {
 
 
 @cache
-def planned() -> list[RunConfig]:
-    """Of the runs of both profiles one of each kind. Each network is there once at full size, then small for further pools."""
+def planned(full: bool) -> list[RunConfig]:
+    """Of the runs of both profiles each network and each pool once, small; or each network once at full size, with each pool."""
     found: dict[tuple, RunConfig] = {}
     for config in (run for profile in ("gpu", "paper") for run in plan(REPO, profile).runs.values()):
         network = (config.network, config.squeeze is not None, config.last_activation, config.tail, config.image_size)
-        pool = (config.network, re.sub(r"t0=[^,)]*(, )?", "", config.pool), config.squeeze)
+        pool = (full and config.network, re.sub(r"t0=[^,)]*(, )?", "", config.pool), config.squeeze)
         if network not in found:
-            found[network] = found[pool] = config
+            found[network] = found[pool] = config if full else config.replace(**SMALLER[config.network])
         elif pool not in found:
             found[pool] = config.replace(**SMALLER[config.network])
     return list(dict.fromkeys(found.values()))
@@ -77,9 +77,10 @@ def check(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
             evaluate.over_sizes(made.model, config.replace(input_sizes=config.input_sizes[:1]), made.split)
 
 
-def test_every_planned_kind_of_run_keeps_to_one_device_and_never_waits(monkeypatch):
-    assert {config.network for config in planned()} == set(SMALLER)
-    for config in planned():
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_every_planned_kind_of_run_keeps_to_one_device_and_never_waits(full, monkeypatch):
+    assert {config.network for config in planned(full)} == set(SMALLER)
+    for config in planned(full):
         check(config, monkeypatch)
 
 
