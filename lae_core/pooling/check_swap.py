@@ -64,16 +64,23 @@ def check_swap(model: nn.Module, site: PoolSite, sizes: Iterable[tuple[int, int,
     if not effect:
         raise ValueError(f"{kind} gives the same output whatever is put in place of the {site.shown}")
     trial.spoilt, trial.blind = False, True
-    if _differ_by_picture(copied.run("eval")):
+    if _differ_by_picture(before["eval"], copied.run("eval")):
         raise ValueError(
             f"{kind}: its output depends on the picture also by another way than the {site.shown}, such as a second "
             "pool or head: expected one global pool; check=False swaps this one alone"
         )
 
 
-def _differ_by_picture(outputs: list[Any]) -> bool:
-    """Whether some output that has no positions differs between the pictures of the batch."""
-    scores = [leaf for leaf in outputs if isinstance(leaf, Tensor) and leaf.dim() == 2 and len(leaf) == _BATCH]
+def _differ_by_picture(before: list[Any], blind: list[Any]) -> bool:
+    """Whether some output differs between the pictures of the batch though the pool gives one vector for all of them.
+
+    Features that a model returns beside its scores may: they have positions, and the pool does not change them.
+    """
+    scores = [
+        new
+        for old, new in zip(before, blind, strict=True)
+        if isinstance(new, Tensor) and new.shape[:1] == (_BATCH,) and (new.dim() <= 2 or _difference([old], [new]))
+    ]
     return bool(_difference(scores, [leaf[:1].expand_as(leaf) for leaf in scores]))
 
 

@@ -3,6 +3,7 @@
 import copy
 import functools
 import json
+import math
 import os
 import pickle
 from collections import defaultdict
@@ -364,21 +365,24 @@ def test_a_window_as_large_as_the_map_is_a_global_pool(size, module):
 
 
 class TwoPools(nn.Module):
-    """Two branches with a pool each, for one head or for one each."""
+    """Two branches with a pool each, for one head or for one each. `shape` is that of the scores of a picture."""
 
-    def __init__(self, heads: int) -> None:
+    def __init__(self, heads: int, shape: tuple[int, ...] = (5,)) -> None:
         super().__init__()
+        self.shape = shape
         self.branches = nn.ModuleList(nn.Sequential(nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1)) for _ in range(2))
-        self.heads = nn.ModuleList(nn.Linear(16 // heads, 5) for _ in range(heads))
+        self.heads = nn.ModuleList(nn.Linear(16 // heads, math.prod(shape)) for _ in range(heads))
 
     def forward(self, x):
         pooled = [branch(x).flatten(1) for branch in self.branches]
         parts = pooled if len(self.heads) == 2 else [torch.cat(pooled, 1)]
-        return [head(part) for head, part in zip(self.heads, parts, strict=True)]
+        return [head(part).reshape(-1, *self.shape) for head, part in zip(self.heads, parts, strict=True)]
 
 
 REFUSALS = {
     "two pools, one head": (lambda: TwoPools(1), "depends on the picture also by another way.*check=False"),
+    "two pools, one score": (lambda: TwoPools(1, ()), "depends on the picture also by another way"),
+    "two pools, scores by task": (lambda: TwoPools(1, (2, 3)), "depends on the picture also by another way"),
     "two pools, two heads": (lambda: TwoPools(2), "depends on the picture also by another way.*check=False"),
     "shared rectifier": (
         lambda: SharedRectifier(relu=nn.ReLU(), second=nn.Conv2d(8, 8, 3)),
