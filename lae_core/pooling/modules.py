@@ -346,7 +346,14 @@ def _count(mask: Tensor) -> Tensor:
 
 
 def _mean(z: Tensor, mask: Tensor | None) -> Tensor:
-    return z.mean(2) if mask is None else (z.masked_fill(~mask, 0.0).sum(2) / _count(mask)).to(z.dtype)
+    if mask is None:
+        return z.mean(2)
+    return (z.masked_fill(~mask, 0.0).sum(2, dtype=_wide(z.dtype)) / _count(mask)).to(z.dtype)
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of sums: in float16 they would overflow where their mean does not."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def _max(z: Tensor, mask: Tensor | None) -> Tensor:
@@ -375,7 +382,8 @@ def _statistics(z: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         variance = z.var(2, unbiased=False)
     else:
-        variance = _mean((z.masked_fill(~mask, 0.0) - mean.unsqueeze(2)).square(), mask)
+        deviations = z.masked_fill(~mask, 0.0) - mean.unsqueeze(2)
+        variance = _mean(deviations.to(_wide(z.dtype)).square(), mask).to(z.dtype)
     # sqrt has an infinite slope at 0, so a constant channel would get nan gradients without the floor
     return torch.stack([mean, _max(z, mask), variance.clamp(min=1e-12).sqrt()])
 

@@ -213,6 +213,17 @@ def test_what_is_masked_does_not_count(text, positions):
     assert not any(grad.any() for grad in grads)
 
 
+@pytest.mark.parametrize("text", ["avg", "mixed", "gated(train=channel)", "lae(t0=2, train=context)"])
+def test_masked_means_of_float16_do_not_overflow(text):
+    """Neither the sum of 1600 values near 100 nor that of their squared deviations, of 300 squared each, is a float16."""
+    torch.manual_seed(0)
+    pool, z = make_pool(text, 6), (100 + 150 * torch.randn(2, 6, 40, 40)).half().requires_grad_()
+    masked = pool(z, mask=torch.ones(2, 40, 40, dtype=torch.bool))
+    torch.testing.assert_close(masked, pool(z), rtol=2e-3, atol=0)
+    (grad,) = torch.autograd.grad(masked.float().sum(), z)
+    assert grad.isfinite().all()
+
+
 @pytest.mark.parametrize("text", SPECS)
 def test_masks_of_all_shapes_and_lengths(text):
     torch.manual_seed(0)
