@@ -78,7 +78,8 @@ def gather(
         new = _trained(left, where, run) if left else {}
         found |= new
         if save and new:
-            export(found.values(), save, experiment=Path(save).stem)
+            # read once more: others may have added records while these were trained
+            export((new | _saved(save, everything)).values(), save, experiment=Path(save).stem)
             found = _saved(save, everything)  # with its rounded numbers, so that reading the file gives the same
     return {name: [found[c.key()] for c in configs if c.key() in found] for name, configs in planned.items()}
 

@@ -42,6 +42,7 @@ def main(args: argparse.Namespace) -> int:
     if not report.failures:
         print(report)
     if args.export:
+        kept = _exported(args.export)  # once more: others may have added records during the sweep
         found = [record for record in map(store.get, todo) if record is not None]
         sources = {args.export: kept, str(store.root): found}
         if wrong := problems([Found(record, where) for where, part in sources.items() for record in part]):

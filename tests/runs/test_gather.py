@@ -94,6 +94,18 @@ def test_trained_runs_are_added_to_a_file_once_and_read_from_it(tmp_path, monkey
         assert [r.result["final"]["accuracy"] for r in read[name]] == pytest.approx(accuracy, rel=1e-5)
 
 
+def test_what_others_add_to_the_file_during_training_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("LAE_RUNS", str(tmp_path / "store"))
+    save, others = tmp_path / "e.jsonl", ARMS["digits", "lae"]
+
+    def run(config, checkpoint_dir):
+        written(save, 2, {"lae": others})
+        return {"status": "finished", "final": {"accuracy": config.seed / 10}}
+
+    gather({"avg": ARMS["digits", "avg"]}, seeds=2, record="", save=str(save), where="inline", run=run)
+    assert {len(records) for records in gather(ARMS, seeds=2, record=str(save)).values()} == {2}
+
+
 def test_a_run_that_fails_is_an_error_that_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("LAE_RUNS", str(tmp_path / "store"))
     with pytest.raises(RuntimeError, match=r"2 of 2 runs failed.*batch = 64"):

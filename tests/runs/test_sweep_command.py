@@ -6,6 +6,7 @@ import pytest
 
 from lae_core.cli import main
 from lae_core.runs.export import read_export
+from lae_core.runs.sweep import sweep as real_sweep
 
 PLAN = """
 base: {depth: 8, width: 0.25, data: digits, epochs: 1, batch: 64, subset: 64, eval_subset: 32, augment: none, lr: 0.1}
@@ -50,6 +51,21 @@ def test_an_export_keeps_what_it_has_and_is_not_run_again(plan, tmp_path, capsys
     assert "2 run, 0 already recorded" in (said := capsys.readouterr().out) and "2 records added" in said
     after = {record.key: record for record in read_export(text)}
     assert len(after) == 4 and all(after[key] == record for key, record in before.items())
+
+
+def test_what_others_add_to_the_export_during_a_sweep_is_kept(plan, tmp_path, monkeypatch):
+    text, others = tmp_path / "toy.jsonl", tmp_path / "others.jsonl"
+    plan.write_text(PLAN.replace("[avg, max]", "[avg]"))
+    sweep = ["sweep", str(plan), "--store", str(tmp_path / "runs"), "--where", "inline"]
+    assert main([*sweep, "--set", "seed=1", "--export", str(others)]) == 0
+
+    def meanwhile(*arguments, **options):
+        others.rename(text)
+        return real_sweep(*arguments, **options)
+
+    monkeypatch.setattr("lae_core.runs.sweep_command.sweep", meanwhile)
+    assert main([*sweep, "--set", "seed=2", "--export", str(text)]) == 0
+    assert [record.config["seed"] for record in read_export(text)] == [1, 2]
 
 
 def test_one_seed_on_two_kinds_of_machine_is_not_put_into_one_file(plan, tmp_path, capsys, monkeypatch):
