@@ -87,7 +87,12 @@ def look(directory: Path) -> Lock | None:
     path = directory / f"lock.{max(numbers)}"
     try:
         with open(path, encoding="utf-8") as file:  # opening asks the NFS server anew; a bare stat may not
-            return Lock(max(numbers), json.load(file), os.fstat(file.fileno()).st_mtime_ns)
+            stamp = os.fstat(file.fileno()).st_mtime_ns
+            try:
+                body = json.load(file)
+            except ValueError:  # emptied by a power cut; it names no owner, so it can only go stale
+                body = {}
+            return Lock(max(numbers), body, stamp)
     except FileNotFoundError:
         return None
 

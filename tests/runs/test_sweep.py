@@ -146,11 +146,14 @@ def test_two_sweeps_at_once_do_no_run_twice(store, tmp_path):
     assert results(store) == undisturbed(toys(40, 2)) and store.problems == {}
 
 
-def test_a_run_that_another_machine_lost_is_taken_over(store):
+@pytest.mark.parametrize(
+    "lock", [json.dumps({"machine": "another", "pid": 1, "started": 0}), ""], ids=["whole", "emptied by a power cut"]
+)
+def test_a_run_that_another_machine_lost_is_taken_over(store, lock):
     """Its owner cannot be asked, only watched: it shows no sign of life."""
     directory = store.directory(Toy().key())
     directory.mkdir()
-    (directory / "lock.0").write_text(json.dumps({"machine": "another", "pid": 1, "started": 0}))
+    (directory / "lock.0").write_text(lock)
     report = sweep(toys(2), store=store, where="inline", run=run, stale=0.5)
     assert len(report.ran) == 2 and report.seconds > 0.5
     assert results(store) == undisturbed(toys(2))
