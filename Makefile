@@ -23,7 +23,7 @@ $(KERNEL): lae_core/pooling/kernel.c setup.py | $(STAMP)
 	$(BIN)/python setup.py --quiet build_ext --inplace --force
 	touch $@
 
-test: env ## unit and property tests, every notebook at smoke, the book in a browser (under 10 minutes)
+test: env ## unit and property tests, every notebook at smoke, the book in a browser (about 8 minutes)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long"
 
 check: env ## the long tests as well: all models, kill matrix, real data, clean install, SLURM

@@ -53,6 +53,11 @@ def install_cell(repository: str, commit: str) -> str:
     return fill("install.py", repository=repository, commit=commit)
 
 
+def requirements(repository: str, commit: str) -> str:
+    """The same for Binder, which installs before it opens a notebook."""
+    return f"--constraint constraints.txt\nlogavgexp[notebooks] @ git+{repository}@{commit}\n"
+
+
 def write(root: Path, source: Path, folder: Path, repository: str) -> None:
     """Write all that the branch holds to `folder`, afresh: the notebooks staged under `source`, and what Binder reads."""
     commit = provenance.short_commit(root, digits=40)
@@ -68,8 +73,7 @@ def write(root: Path, source: Path, folder: Path, repository: str) -> None:
     shutil.copy(root / "constraints.txt", folder / "constraints.txt")
     files = {
         "README.md": fill("elsewhere_readme.md", repository=repository, commit=commit),
-        # what Binder installs before it opens a notebook, as `install_cell` does elsewhere
-        "requirements.txt": f"--constraint constraints.txt\nlogavgexp[notebooks] @ git+{repository}@{commit}\n",
+        "requirements.txt": requirements(repository, commit),
         "runtime.txt": f"python-{PYTHON}\n",
     }
     for name, text in files.items():

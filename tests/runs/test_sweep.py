@@ -4,9 +4,11 @@ import errno
 import json
 import os
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from distributed import Client
 from processes import finish, kill, start, wait_until
 from toy_runs import Toy, run, seeds, started, toys
 
@@ -204,9 +206,13 @@ def test_a_store_that_cannot_be_made_gives_a_clear_error(tmp_path):
         sweep(toys(1), store=tmp_path / "file" / "store", where="inline", run=run)
 
 
-def test_an_address_where_nobody_answers(store):
-    with pytest.raises(ConnectionError, match=r"nowhere\.json"):
-        sweep(toys(1), store=store, where="nowhere.json", run=run)
+@pytest.mark.parametrize("where", ["tcp://127.0.0.1:9", "left.json"])
+def test_an_address_where_nobody_answers(store, where, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("left.json").write_text('{"address": "tcp://127.0.0.1:9"}', encoding="utf-8")  # of a scheduler that is gone
+    monkeypatch.setattr("distributed.Client", lambda **options: Client(**options | {"timeout": 0.5}))
+    with pytest.raises(ConnectionError, match=rf"where = '{where}': no Dask scheduler answers there"):
+        sweep(toys(1), store=store, where=where, run=run)
 
 
 def test_real_training_resumes_to_the_same_record(store, tmp_path):
