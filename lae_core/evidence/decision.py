@@ -101,13 +101,17 @@ class Rule:
         if not comparisons:
             return Decision(self.claim, "open", self.text, "cpu", because="not run")
         baseline = comparisons.baseline or {}
-        if bare := [contrast.place for contrast in comparisons if not baseline[contrast.place]]:
+        places = dict.fromkeys(contrast.place for contrast in comparisons)
+        bare = [place for place in places if not baseline[place]]
+        if len(bare) == len(places):
             return Decision(self.claim, "open", self.text, "cpu", because=f"the baseline arm was not run on {bare[0]}")
-        regimes = tuple(regime(place, baseline[place], self.gate) for place in {c.place: None for c in comparisons})
+        regimes = tuple(regime(place, baseline[place], self.gate) for place in places if baseline[place])
         passed = {r.place for r in regimes if r.passed}
         counted = comparisons.only(lambda contrast: contrast.place in passed)
         scale = scale_of(comparisons.runs, self.protocol)
-        decision = Decision(self.claim, "", self.text, scale, comparisons.n, regimes, comparisons=comparisons)
+        decision = Decision(
+            self.claim, "", self.text, scale, (counted or comparisons).n, regimes, comparisons=comparisons
+        )
         if not counted:
             return replace(decision, word="not testable here", because="the baseline arm is below the gate")
         if short := self._short_of_runs(counted):
@@ -116,8 +120,9 @@ class Rule:
         if word == "reproduced" and not data >= set(self.places):
             missing = ", ".join(name for name in self.places if name not in data)
             return replace(decision, word="partly", because=f"nothing was decided on {missing}")
-        below = ", ".join(r.place for r in regimes if not r.passed)
-        return replace(decision, word=word, because=f"not counted, being below the gate: {below}" if below else "")
+        left = {"below the gate": [r.place for r in regimes if not r.passed], "not run": bare}
+        said = "; ".join(f"not counted, being {why}: {', '.join(names)}" for why, names in left.items() if names)
+        return replace(decision, word=word, because=said)
 
     def _short_of_runs(self, counted: Comparisons) -> str:
         for contrast, c in counted.items():

@@ -1,4 +1,8 @@
-"""What a hyperparameter search did: its path on the lattice, all its trials at once, and what mattered."""
+"""What a hyperparameter search did: its path on the lattice, all its trials at once, and what mattered.
+
+`optuna.visualization.matplotlib` draws the last two with the parameters' internal names, colours every trial by its value,
+and cannot put the best ones on top, so these are ours.
+"""
 
 from __future__ import annotations
 

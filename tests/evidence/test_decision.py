@@ -54,6 +54,23 @@ def test_a_place_below_the_gate_does_not_count():
     assert turned.word == "contradicted" and "not counted, being below the gate: cifar10" in turned.because
 
 
+def test_a_data_set_on_which_nothing_is_run_yet_does_not_count():
+    config = RunConfig(data="cifar10", epochs=8)
+    average = arm(config, 90.0)
+    for gain, word, because in [
+        (1.0, "partly", "nothing was decided on cifar100"),
+        (-1.0, "contradicted", "not counted, being not run: cifar100"),
+    ]:
+        lae = [run(config.replace(pool=rules.ONE, seed=k), 90 + gain + 0.02 * k) for k in range(10)]
+        contrasts = {
+            Contrast("cifar10", rules.ONE, "avg"): (lae, average),
+            Contrast("cifar100", rules.ONE, "avg"): ([], []),
+        }
+        baseline = {"cifar10": average, "cifar100": []}
+        decision = rules.e3(compare(contrasts, margin=rules.e3.margin, baseline=baseline))
+        assert (decision.word, decision.because, decision.n) == (word, because, 10)
+
+
 def test_the_gate_itself_is_enough_and_digits_never_are():
     assert e3(85.0).word == "reproduced"
     assert e3(84.9, data=("cifar10",)).word == "not testable here"
