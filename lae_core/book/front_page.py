@@ -18,7 +18,7 @@ from lae_core.book.stage import Stage
 from lae_core.book.template import fill
 from lae_core.evidence.ledger import Entry, counts
 
-COMPARISONS = ("E2", "E3", "E4")  # our runs of the paper's tables, LAE against average pooling
+COMPARISONS = ("C3", "E2", "E3", "E4")  # our runs of the paper's tables, LAE against average pooling
 NO_ADVICE = "The evidence has not been run for this copy of the book, so it gives no advice.\n"
 
 
@@ -52,6 +52,7 @@ def answer(entries: Sequence[Entry], advice: Sequence[Advice]) -> str:
     if printed is None:
         return NO_ADVICE
     ours = [found[name] for name in COMPARISONS if name in found]
+    ours = [entry for entry in ours if entry.verdict is None or entry.verdict.scale != "printed"]
     asked = [(each, found[each.claim], says(each, found[each.claim])) for each in advice if each.claim in found]
     return fill(
         "answer.md",

@@ -129,7 +129,7 @@ class Rule:
             data = family((counted.baseline or {})[contrast.place][0].config["data"])
             wanted = self.n.get(data, self.n.get("other", 2))
             if c.n < wanted:
-                return f"n = {c.n} on {contrast.place}, the rule asks for {wanted}"
+                return f"there is n = {c.n} on {contrast.place}, the rule asks for {wanted}"
         return ""
 
 

@@ -79,7 +79,7 @@ def test_the_gate_itself_is_enough_and_digits_never_are():
 
 def test_fewer_runs_than_the_rule_asks_for_leave_it_open():
     decision = e3(90.0, n=9)
-    assert decision.word == "open" and decision.because == "n = 9 on cifar10, the rule asks for 10"
+    assert decision.word == "open" and decision.because == "there is n = 9 on cifar10, the rule asks for 10"
     assert e3(90.0, n=5, data=("cifar100",)).word == "partly"
 
 
