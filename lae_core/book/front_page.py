@@ -19,6 +19,7 @@ from lae_core.book.template import fill
 from lae_core.evidence.ledger import Entry, counts
 
 COMPARISONS = ("C3", "E2", "E3", "E4")  # our runs of the paper's tables, LAE against average pooling
+CONTROL = "C30"  # how much of a gain is that of the effective learning rate
 NO_ADVICE = "The evidence has not been run for this copy of the book, so it gives no advice.\n"
 
 
@@ -58,6 +59,7 @@ def answer(entries: Sequence[Entry], advice: Sequence[Advice]) -> str:
         "answer.md",
         headline=_headline([entry for entry in ours if counts_as_advice(entry)]),
         ours=ours,
+        control=found[CONTROL] if CONTROL in found and found[CONTROL].verdict else None,
         printed=printed.numbers,
         best=_strongest(printed.numbers),
         decided=[(each, entry, sentence) for each, entry, sentence in asked if sentence],

@@ -181,6 +181,15 @@ def c29(comparisons: Comparisons) -> str:
     return "reproduced" if pairs and len(decided) == len(pairs) else "open"
 
 
+@rule("C30", margin=MARGIN, n=TABLE_N, gate="table", places=CIFAR)
+def c30(comparisons: Comparisons) -> str:
+    """Contrasts: LAE with one trained temperature and with one per channel, each against average
+    pooling with a learned scale, final accuracy. Reproduced if all are higher on every data set;
+    contradicted if all are the same or lower; partly if some are higher; else open."""
+    outcomes = comparisons.outcomes()
+    return "contradicted" if outcomes and set(outcomes) <= {"same", "lower"} else all_of(outcomes, opposite="")
+
+
 # Other input sizes: the networks of the tables, looked at again.
 
 

@@ -68,6 +68,12 @@ def test_the_headline_follows_our_own_runs(name, verdict, headline):
     assert f'<a href="claims.html#claim-{name.lower()}">{name}</a> [{verdict or "open"}]' in said
 
 
+@pytest.mark.parametrize("verdict", ["reproduced", "contradicted", "open", "not testable here", None])
+def test_the_control_stands_beside_our_runs_as_soon_as_it_was_run(verdict):
+    said = answer([printed(), ours("C3", "partly"), ours("C30", verdict)])
+    assert ("A control changes the effective learning rate alone" in said) == (verdict is not None)
+
+
 def test_printed_tables_are_not_called_our_runs():
     said = answer([printed(), ours("E3", "open")])
     assert (
@@ -95,7 +101,7 @@ def test_print_weak_networks_and_silence_give_no_advice(advice):
         assert says(advice, each) is None
         said = answer([printed(), each])
         waiting = f'*{advice.question}* <a href="claims.html#claim-{advice.claim.lower()}">{advice.claim}</a>.'
-        assert said.rstrip().endswith(f"the paper's word is all there is: {waiting}")
+        assert said.rstrip().endswith(f"so there is at most the paper's word: {waiting}")
         assert advice.holds not in said and advice.fails not in said
 
 

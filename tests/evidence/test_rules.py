@@ -160,6 +160,10 @@ CASES = {
             "huss": "open", "uuuu": "open", "ssuu": "open",
         },
     ),
+    "C30": (
+        [Contrast(place, pool, rules.SCALED) for place in (C10, C100) for pool in (rules.ONE, rules.CHANNEL)],
+        {"hhhh": "reproduced", "huus": "partly", "hlll": "partly", "ssls": "contradicted", "uuuu": "open", "sslu": "open"},
+    ),
     "C28": (
         [Contrast(NETTE, "lae", "avg", t) for t in (0.25, 4.0, 16.0)],
         {
