@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -75,18 +76,20 @@ def test_a_process_number_used_again_is_not_the_owner(directory):
     assert locks.look(directory).owner_is_dead
 
 
-def test_another_machine_is_believed_until_it_shows_no_life(directory):
+def test_another_machine_is_believed_until_it_shows_no_life(directory, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: now))
     write_lock(directory, machine="another", pid=2**22 + 1)
-    found, watch = locks.look(directory), locks.Watch(stale=0.2)
+    found, watch = locks.look(directory), locks.Watch(stale=60)
     assert locks.acquire(directory) is None
     assert not watch.is_dead(directory, found)
-    time.sleep(0.15)
+    now = 50.0
     # A sign of life, by a clock that is a day behind ours, starts the wait anew.
     os.utime(directory / "lock.0", (time.time() - 86400,) * 2)
     assert not watch.is_dead(directory, locks.look(directory))
-    time.sleep(0.15)
+    now = 110.0
     assert not watch.is_dead(directory, locks.look(directory))
-    time.sleep(0.1)
+    now = 111.0
     dead = locks.look(directory)
     assert watch.is_dead(directory, dead)
     os.utime(directory / "lock.0")  # it wakes up just before we take over
