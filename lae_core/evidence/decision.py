@@ -1,6 +1,6 @@
 """From a rule's word to a decision: what the runs behind the comparisons can bear, and how they were made.
 
-A rule is a function from outcomes to a word (`rules.py`). A :class:`Rule` holds it together with what was fixed
+A rule is a function from outcomes to a word (`rules/`). A :class:`Rule` holds it together with what was fixed
 before the runs, and when it is called it adds what nobody may choose: the scale, from the configs of the runs; the
 regime, from the accuracy of their baseline arm; n.
 """

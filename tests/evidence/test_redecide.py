@@ -81,7 +81,7 @@ def test_firm_is_false_where_rounding_could_turn_the_outcome():
 
 def test_what_c2_says_depends_on_n():
     met = {
-        n: rules.statements_of_c2(redecide.decided(redecide.lae_against_average("mxresnet", n=n), margin=None))
+        n: rules.c2_statements(redecide.decided(redecide.lae_against_average("mxresnet", n=n), margin=None))
         for n in (5, 40, 400)
     }
     assert [met[n]["Imagewoof 256 px"] for n in met] == [False, True, True]

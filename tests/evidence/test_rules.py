@@ -9,7 +9,7 @@ from lae_core.evidence import rules
 from lae_core.evidence.claims import load_claims
 from lae_core.evidence.compare import OUTCOMES, Comparison, Comparisons, Contrast
 from lae_core.evidence.decision import Built, Decision
-from lae_core.evidence.rules import RULES
+from lae_core.evidence.rules import RULES, parts
 from lae_core.evidence.stats import Interval
 
 C10, C100, WOOF, NETTE = "CIFAR-10", "CIFAR-100", "Imagewoof 64 px", "Imagenette 64 px"
@@ -280,8 +280,12 @@ def test_a_network_that_builds_is_implemented_and_no_more(claim):
     assert RULES[claim](Built(101, 100)).word == "contradicted"
 
 
+def test_each_rule_is_called_as_its_claim():
+    assert {claim: getattr(rules, claim.lower()) for claim in RULES} == RULES
+
+
 def test_of_nothing_nothing_is_decided():
-    assert rules.all_of([]) == rules.some_of([]) == "open"
+    assert parts.all_of([]) == parts.some_of([]) == "open"
 
 
 def test_e6_is_its_two_parts():
