@@ -38,9 +38,9 @@ def reference(row: Sequence[float], t: float, digits: int = DIGITS) -> Reference
     (0.0, [0.5, 0.5], 0.0)
     """
     if not len(row):
-        raise ValueError("row is empty: LogAvgExp needs at least one entry")
+        raise ValueError("row = [] is invalid; expected at least one entry")
     if not t > 0:
-        raise ValueError(f"t={t!r}: the temperature must be above 0")
+        raise ValueError(f"t = {t!r} is invalid; expected a number above 0")
     with mp.workdps(digits):
         z = [mpf(float(v)) for v in row]
         temperature = mpf(float(t))

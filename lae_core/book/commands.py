@@ -98,7 +98,7 @@ def data(args: argparse.Namespace) -> int:
     names, folder = args.names, None if args.folder is None else Path(args.folder)
     if unknown := [name for name in names if name not in DATASETS]:
         near = [name for name in DATASETS if name.startswith(unknown[0])] or DATASETS
-        raise UsageError(f"no data set {unknown[0]!r}; there are {', '.join(near)}")
+        raise UsageError(f"NAME = {unknown[0]!r} is invalid; expected one of {', '.join(near)}")
     if folder and not folder.is_dir():
         raise UsageError(f"--from = {args.folder!r} is invalid; expected a folder that exists")
     if args.profile is not None:

@@ -246,7 +246,7 @@ def profiles(root: Path) -> list[str]:
 
 def check_profile(profile: str, root: Path) -> None:
     if profile not in profiles(root):
-        raise NotebookError(f"unknown profile {profile!r}: choose from {', '.join(profiles(root))}")
+        raise NotebookError(f"profile = {profile!r} is invalid; expected one of {', '.join(profiles(root))}")
 
 
 def all_notebooks(root: Path) -> list[Notebook]:

@@ -52,5 +52,5 @@ def load_claims(path: Path) -> list[Claim]:
     except ValidationError as error:
         raise LedgerError(f"{path.name}: {error}") from error
     if repeated := [name for name, count in Counter(claim.id for claim in claims).items() if count > 1]:
-        raise LedgerError(f"{path.name}: id={repeated[0]!r} stands there more than once")
+        raise LedgerError(f"{path.name}: id = {repeated[0]!r} is given more than once; expected each id once")
     return claims

@@ -29,12 +29,12 @@ from lae_core.runs.records import Record
 OUTCOMES = ("higher", "same", "lower", "undecided", "not run")
 
 Sample = Sequence[float]
-Side = Any  # the runs of an arm, or a nested list of arms: what a measure makes one number per seed of
-Measure = Callable[[Side], Sample]
+Side = Any  # one side of a contrast: the runs of an arm, or arms in nested lists
+Measure = Callable[[Side], Sample]  # one number per seed
 
 
 class Contrast(NamedTuple):
-    """What is compared: `first` less `second`, in one place (data set, network), maybe at one temperature."""
+    """What is compared: `first` minus `second`, in one place (data set, network), with `t` at one temperature."""
 
     place: str
     first: str
@@ -55,9 +55,9 @@ class Comparison:
     difference: float
     interval: Interval
     pvalue: float
-    corrected: float
+    holm_pvalue: float
     outcome: str
-    smallest: float = 0.0  # true difference that this design finds four times in five, given the deviation seen
+    smallest_effect: float = 0.0  # the true difference that this design finds four times in five, at the deviation seen
 
     @classmethod
     def not_run(cls, name: str, n: int) -> Comparison:
@@ -67,7 +67,7 @@ class Comparison:
     def __str__(self) -> str:
         if self.outcome == "not run":
             return f"{self.name}: not run"
-        i, p = self.interval, p_text(self.corrected)
+        i, p = self.interval, p_text(self.holm_pvalue)
         p = p if p.startswith("<") else f"= {p}"
         low, high = _signed(i.low), _signed(i.high)
         return f"{self.name}: {_signed(self.difference)} ({low} to {high}, p {p}): {self.outcome}"
@@ -92,11 +92,11 @@ class Comparisons(Mapping[Contrast, Comparison]):
         return len(self.found)
 
     def only(self, wanted: Callable[[Contrast], bool]) -> Comparisons:
-        """Those whose contrast is wanted; p-values stay corrected over all."""
+        """The comparisons whose contrast is wanted; p-values stay corrected over all."""
         return replace(self, found={contrast: c for contrast, c in self.found.items() if wanted(contrast)})
 
     def outcomes(self, wanted: Callable[[Contrast], bool] | None = None) -> list[str]:
-        """The words of those that are wanted, by default of all."""
+        """The outcomes of the comparisons whose contrast is wanted, by default of all."""
         return [c.outcome for contrast, c in self.found.items() if wanted is None or wanted(contrast)]
 
     @property
@@ -125,9 +125,8 @@ def compare(
     Runs are paired by seed and fold, so an arm that is not complete yet is compared on what there is; with fewer than
     two common seeds a contrast is *not run*. Seeds may come from different machines, the two sides of one seed may not.
     The measure is final accuracy unless another is given. A second side of None stands for 0. `margin` is in the measure's
-    unit: within it arms are the same, and a difference below it does not count, unless `minimum` says from where on one
-    does. `baseline` has, for each place, the runs of its average-pooling arm: they tell whether the network works there
-    at all.
+    unit: arms whose difference surely is less are the same. A difference counts from `minimum` on, by default from the margin on.
+    `baseline` has, for each place, the runs of its average-pooling arm, which show whether the network works there at all.
     """
     measure = measure or accuracy
     estimates, absent = {}, {}
@@ -138,11 +137,11 @@ def compare(
             absent[contrast] = Comparison.not_run(str(contrast), len(shared))
             continue
         _check_machines(contrast, with_repeats(arms, shared))
-        a = measure(with_repeats(first, shared))
+        values = measure(with_repeats(first, shared))
         if second is None:
-            estimates[contrast] = mean_of(a, str(contrast))
+            estimates[contrast] = mean_of(values, str(contrast))
         else:
-            estimates[contrast] = paired(a, measure(with_repeats(second, shared)), str(contrast))
+            estimates[contrast] = paired(values, measure(with_repeats(second, shared)), str(contrast))
     decided = decide(estimates, margin=margin, minimum=(margin or 0.0) if minimum is None else minimum) | absent
     found = {contrast: decided[contrast] for contrast in contrasts}
     runs = {run.key: run for sides in contrasts.values() for side in sides for arm in _arms(side) for run in arm}
@@ -153,7 +152,7 @@ def compare(
 
 
 def _check_machines(contrast: Contrast, arms: Sequence[Sequence[Record]]) -> None:
-    """Each seed of a comparison was run on one kind of machine, so that what the machine does to both sides cancels."""
+    """Raise ValueError unless both sides of each seed ran on one kind of machine, whose effect on them then cancels."""
     for pair in zip(*arms, strict=True):
         kinds = sorted({hardware(run) for run in pair})
         if len(kinds) > 1:
@@ -164,24 +163,26 @@ def _check_machines(contrast: Contrast, arms: Sequence[Sequence[Record]]) -> Non
 
 
 def decide(estimates: Mapping[Any, Estimate], *, margin: float | None, minimum: float) -> dict[Any, Comparison]:
-    """Correct by Holm over all, and find the word for each."""
+    """The outcome of each estimate, with p-values corrected by Holm over all of them."""
     pvalues = [estimate.pvalue() for estimate in estimates.values()]
     found = {}
-    for (key, estimate), p, corrected in zip(estimates.items(), pvalues, holm(pvalues), strict=True):
+    for (key, estimate), pvalue, holm_pvalue in zip(estimates.items(), pvalues, holm(pvalues), strict=True):
         difference = estimate.value
-        if corrected < ALPHA and abs(difference) >= minimum:
+        if holm_pvalue < ALPHA and abs(difference) >= minimum:
             outcome = "higher" if difference > 0 else "lower"
         elif margin is not None and estimate.pvalue_within(margin) < ALPHA:
             outcome = "same"
         else:
             outcome = "undecided"
-        smallest = estimate.smallest_effect(len(estimates))
-        found[key] = Comparison(str(key), estimate.n, difference, estimate.interval, p, corrected, outcome, smallest)
+        found[key] = Comparison(
+            str(key), estimate.n, difference, estimate.interval, pvalue, holm_pvalue, outcome,
+            estimate.smallest_effect(len(estimates)),
+        )  # fmt: skip
     return found
 
 
 def _arms(side: Side) -> list[Sequence[Record]]:
-    """The arms of a side: its lists of runs, however deep they lie."""
+    """The arms of a side, from lists that may be nested."""
     if not isinstance(side, list | tuple):
         return []
     if all(isinstance(part, Record) for part in side):
@@ -190,7 +191,7 @@ def _arms(side: Side) -> list[Sequence[Record]]:
 
 
 def table(comparisons: Mapping[Any, Comparison]) -> pd.DataFrame:
-    """One row per comparison, for `show`; where undecided, with the smallest true difference that it could have seen.
+    """One row per comparison, for `show`; `could see` is the smallest true difference that it finds four times in five.
 
     A place that all names begin with (``CIFAR-10: LAE against average``) is left out: it would only widen the table.
     """
@@ -201,9 +202,9 @@ def table(comparisons: Mapping[Any, Comparison]) -> pd.DataFrame:
             "comparison": c.name.removeprefix(common),
             "n": c.n,
             "difference (95 % interval)": f"{_signed(c.difference)} ({_signed(c.interval.low)} to {_signed(c.interval.high)})",
-            "p (Holm)": p_text(c.corrected),
+            "p (Holm)": p_text(c.holm_pvalue),
             "outcome": c.outcome,
-            "could see": f"{c.smallest:.2g}",
+            "could see": f"{c.smallest_effect:.2g}",
         }
         if c.outcome != "not run"
         else {"comparison": c.name.removeprefix(common), "n": c.n, "outcome": c.outcome}
@@ -217,18 +218,18 @@ def _signed(value: float) -> str:
     return f"{value:+.1g}" if value and float(text) == 0 else text
 
 
-def counts(comparisons: Iterable[Comparison]) -> str:
-    """How many came out how: "4 higher, 2 undecided"."""
+def count_outcomes(comparisons: Iterable[Comparison]) -> str:
+    """How often each outcome occurs: "4 higher, 2 undecided"."""
     found = Counter(c.outcome for c in comparisons)
     return ", ".join(f"{found[word]} {word}" for word in OUTCOMES if found[word])
 
 
-def tally(comparisons: Iterable[Comparison]) -> str:
-    """What came out, for the evidence of a verdict: each comparison, or of more than three the two ends."""
+def describe(comparisons: Iterable[Comparison]) -> str:
+    """The comparisons in words, as evidence of a verdict: each of up to three, of more the lowest and the highest."""
     found = list(comparisons)
     ordered = sorted((c for c in found if c.outcome != "not run"), key=lambda c: c.difference)
     if not ordered:
         return "not run"
     if len(found) <= 3:
         return "; ".join(map(str, [*ordered, *(c for c in found if c.outcome == "not run")]))
-    return f"{counts(found)} of {len(found)} (lowest {ordered[0]}; highest {ordered[-1]})"
+    return f"{count_outcomes(found)} of {len(found)} (lowest {ordered[0]}; highest {ordered[-1]})"

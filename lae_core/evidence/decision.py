@@ -1,8 +1,8 @@
-"""From a rule's word to a decision: what the runs behind the comparisons can bear, and how they were made.
+"""From a rule's word to a decision: the word, limited by gate, n and data sets, with the scale and regime of the runs.
 
-A rule is a function from outcomes to a word (`rules/`). A :class:`Rule` holds it together with what was fixed
-before the runs, and when it is called it adds what nobody may choose: the scale, from the configs of the runs; the
-regime, from the accuracy of their baseline arm; n.
+A rule is a function from outcomes to a word (`rules/`). A :class:`Rule` holds this function and what was fixed before the
+runs. When it is called, it adds what nobody may choose: the scale, which follows from the configs of the runs; the regime,
+from the accuracy of their baseline arm; and n.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from lae_core.evidence.compare import Comparisons, tally
+from lae_core.evidence.compare import Comparisons, describe
 from lae_core.evidence.gate import Kind, Regime, family, regime
 from lae_core.evidence.scale import SCALES, scale_of
 from lae_core.runs.records import Record
@@ -39,7 +39,7 @@ class Decision:
     @property
     def evidence(self) -> str:
         """The comparisons in a sentence, with differences and intervals."""
-        return "" if self.comparisons is None else f"{tally(self.comparisons.values())}."
+        return "" if self.comparisons is None else f"{describe(self.comparisons.values())}."
 
     def __str__(self) -> str:
         return f"{self.claim}: {self.word}" + (f" ({self.because})" if self.because else "")
@@ -55,7 +55,10 @@ class Built(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule that can be called with its evidence. `word` is the bare rule, without gate, n and places."""
+    """A rule that can be called with its evidence; the fields are explained in `rules/`.
+
+    `word` is the function that was registered: from outcomes to a word, whatever gate, n and places say.
+    """
 
     claim: str
     word: Callable[..., str]
@@ -90,7 +93,7 @@ class Rule:
                 return Decision(self.claim, _in_print(self.word(*evidence)), self.text, "printed")
 
     def _from_parts(self, parts: Sequence[Decision]) -> Decision:
-        """A claim of several parts rests on what they rest on."""
+        """Decide on a claim of several parts: the weakest scale, the smallest n, and the regimes of all."""
         regimes = tuple(dict.fromkeys(r for part in parts for r in part.regimes))
         scale = min((part.scale for part in parts), key=SCALES.index)
         n = min((part.n for part in parts if part.n), default=None)
@@ -98,40 +101,41 @@ class Rule:
         return Decision(self.claim, self.word(*parts), self.text, scale, n, regimes, because)
 
     def _from_runs(self, comparisons: Comparisons) -> Decision:
-        if not comparisons:
-            return Decision(self.claim, "open", self.text, "cpu", because="not run")
+        """Decide on the places whose network works, if every arm there has enough runs."""
         baseline = comparisons.baseline or {}
-        places = dict.fromkeys(contrast.place for contrast in comparisons)
-        bare = [place for place in places if not baseline[place]]
-        if len(bare) == len(places):
-            return Decision(self.claim, "open", self.text, "cpu", because=f"the baseline arm was not run on {bare[0]}")
+        places = list(dict.fromkeys(contrast.place for contrast in comparisons))
+        without_baseline = [place for place in places if not baseline[place]]
+        if without_baseline == places:
+            why = f"the baseline arm was not run on {places[0]}" if places else "not run"
+            return Decision(self.claim, "open", self.text, "cpu", because=why)
         regimes = tuple(regime(place, baseline[place], self.gate) for place in places if baseline[place])
-        passed = {r.place for r in regimes if r.passed}
-        counted = comparisons.only(lambda contrast: contrast.place in passed)
-        scale = scale_of(comparisons.runs, self.protocol)
-        decision = Decision(
-            self.claim, "", self.text, scale, (counted or comparisons).n, regimes, comparisons=comparisons
-        )
+        working = [r.place for r in regimes if r.passed]
+        counted = comparisons.only(lambda contrast: contrast.place in working)
+        scale, n = scale_of(comparisons.runs, self.protocol), (counted or comparisons).n
+        decision = Decision(self.claim, "open", self.text, scale, n, regimes, comparisons=comparisons)
         if not counted:
             return replace(decision, word="not testable here", because="the baseline arm is below the gate")
-        if short := self._short_of_runs(counted):
-            return replace(decision, word="open", because=short)
-        word, data = self.word(counted), {family(baseline[place][0].config["data"]) for place in passed}
-        if word == "reproduced" and not data >= set(self.places):
-            missing = ", ".join(name for name in self.places if name not in data)
-            return replace(decision, word="partly", because=f"nothing was decided on {missing}")
-        left = {"below the gate": [r.place for r in regimes if not r.passed], "not run": bare}
-        said = "; ".join(f"not counted, being {why}: {', '.join(names)}" for why, names in left.items() if names)
-        return replace(decision, word=word, because=said)
+        data = {place: family(baseline[place][0].config["data"]) for place in working}
+        if short := self._short_of_runs(counted, data):
+            return replace(decision, because=short)
+        word = self.word(counted)
+        missing = [name for name in self.places if name not in data.values()]
+        if word == "reproduced" and missing:
+            return replace(decision, word="partly", because=f"nothing was decided on {', '.join(missing)}")
+        below = [r.place for r in regimes if not r.passed]
+        left_out = {"below the gate": below, "not run": without_baseline}
+        because = "; ".join(f"not counted, being {why}: {', '.join(names)}" for why, names in left_out.items() if names)
+        return replace(decision, word=word, because=because)
 
-    def _short_of_runs(self, counted: Comparisons) -> str:
-        for contrast, c in counted.items():
-            data = family((counted.baseline or {})[contrast.place][0].config["data"])
-            wanted = self.n.get(data, self.n.get("other", 2))
+    def _short_of_runs(self, comparisons: Comparisons, data: Mapping[str, str]) -> str:
+        """Where an arm has fewer runs than the rule asks for on the place's data set, in words."""
+        for contrast, c in comparisons.items():
+            wanted = self.n.get(data[contrast.place], self.n.get("other", 2))
             if c.n < wanted:
                 return f"there is n = {c.n} on {contrast.place}, the rule asks for {wanted}"
         return ""
 
 
 def _in_print(word: str) -> str:
+    """The word for what the paper's own page bears out."""
     return "consistent with print" if word == "reproduced" else word

@@ -16,8 +16,8 @@ POOL = "global_pool"  # the networks' name for their last pool
 
 
 def accuracies(records: Sequence[Record]) -> list[float]:
-    """Final top-1 accuracy in %. A run that diverged counts as guessing, which is all that its network can do."""
-    return [100 * r.result["final"]["accuracy"] if r.result["final"] else _guess(r) for r in records]
+    """Final top-1 accuracy in %. A run that diverged counts as guessing."""
+    return [100 * r.result["final"]["accuracy"] if r.result["final"] else _chance(r) for r in records]
 
 
 def errors(records: Sequence[Record]) -> list[float]:
@@ -29,7 +29,8 @@ def diverged(records: Sequence[Record]) -> int:
     return sum(r.result["status"] == "diverged" for r in records)
 
 
-def _guess(record: Record) -> float:
+def _chance(record: Record) -> float:
+    """The accuracy in % of guessing."""
     return 100 / DATASETS[record.config["data"]].classes
 
 
@@ -42,11 +43,11 @@ def curves(records: Sequence[Record]) -> tuple[list[int], np.ndarray]:
 
 def _errors_at(record: Record, epochs: Iterable[int]) -> list[float]:
     seen = {row["epoch"]: row.get("valid_error") for row in record.result["epochs"]}
-    return [100 - _guess(record) if seen.get(e) is None else 100 * seen[e] for e in epochs]
+    return [100 - _chance(record) if seen.get(e) is None else 100 * seen[e] for e in epochs]
 
 
 def early_accuracies(records: Sequence[Record]) -> list[float]:
-    """Of each run, the mean validation accuracy in % over the first half of training; after a divergence it guesses."""
+    """Each run's mean validation accuracy in % over the first half of training; after a divergence it guesses."""
     means = []
     for record in records:
         due = [e for e in range(1, first_half(record.config["epochs"]) + 1) if e % record.config["eval_every"] == 0]
@@ -84,18 +85,20 @@ def with_common_repeats(*arms: Sequence[Record]) -> list[list[Record]]:
 
 
 def gradient_ratio(records: Sequence[Record], base: Sequence[Record]) -> tuple[list[int], np.ndarray]:
-    """Epochs, and a matrix (runs, epochs) of a run's mean gradient norm over that of the run of `base` beside it.
+    """Epochs, and a matrix (runs, epochs) of mean gradient norms, each divided by that of the `base` run with the same index.
 
     It ends where the first of all these runs diverged.
     """
-    above, below = ([[row["gradient_norm"] for row in r.result["epochs"]] for r in runs] for runs in (records, base))
-    last = min(next((k for k, norm in enumerate(norms) if norm is None), len(norms)) for norms in [*above, *below])
-    ratio = np.array([a[:last] for a in above]) / np.array([b[:last] for b in below])
+    norms, base_norms = (
+        [[row["gradient_norm"] for row in r.result["epochs"]] for r in runs] for runs in (records, base)
+    )
+    last = min(run.index(None) if None in run else len(run) for run in [*norms, *base_norms])
+    ratio = np.array([run[:last] for run in norms]) / np.array([run[:last] for run in base_norms])
     return list(range(1, last + 1)), ratio
 
 
 def final_temperatures(records: Sequence[Record]) -> list[np.ndarray]:
-    """Of each run, the temperatures of its global pool at the end: one, or one per channel. nan after a divergence."""
+    """The temperatures of each run's global pool at the end: one, or one per channel. nan after a divergence."""
     found = (r.result["pools"][POOL]["temperature"] for r in records)
     return [np.array([np.nan if t is None else t for t in values], dtype=float) for values in found]
 
@@ -111,7 +114,7 @@ def spreads(records: Sequence[Record]) -> list[float]:
 
 
 def relative_temperatures(records: Sequence[Record]) -> list[float]:
-    """Of each run, the final temperature in units of the features' spread; of several, their geometric mean."""
+    """Each run's final temperature in units of the features' spread; the geometric mean where it has several."""
     final = final_temperatures(records)
     return [float(np.exp(np.log(t).mean()) / spread) for t, spread in zip(final, spreads(records), strict=True)]
 
@@ -130,9 +133,9 @@ def doublings(records: Sequence[Record]) -> list[float]:
 
 def memory_slopes(starts: Sequence[Sequence[Record]]) -> list[float]:
     """By seed, the slope of final on initial log-temperature over several starts, one list of runs for each t₀."""
-    first = np.log2([initial_temperature(records[0]) for records in starts])
-    final = first[:, None] + np.array([doublings(records) for records in starts])
-    return np.polyfit(first, final, 1)[0].tolist()
+    initial = np.log2([initial_temperature(records[0]) for records in starts])
+    final = initial[:, None] + np.array([doublings(records) for records in starts])
+    return np.polyfit(initial, final, 1)[0].tolist()
 
 
 def temperature_course(records: Sequence[Record]) -> tuple[list[int], np.ndarray]:
@@ -152,8 +155,8 @@ def temperature_course(records: Sequence[Record]) -> tuple[list[int], np.ndarray
     return epochs, np.array(rows)
 
 
-def over_sizes(records: Sequence[Record], view: str) -> tuple[list[int], np.ndarray]:
-    """Input sizes, that of training among them, and a matrix (runs, sizes) of accuracy in %.
+def accuracy_by_size(records: Sequence[Record], view: str) -> tuple[list[int], np.ndarray]:
+    """Input sizes, including that of training, and a matrix (runs, sizes) of accuracy in %.
 
     The view is zoom, crop-zero or crop-noise. A run that diverged guesses at every size.
     """
@@ -169,65 +172,64 @@ def over_sizes(records: Sequence[Record], view: str) -> tuple[list[int], np.ndar
     return sizes, np.array(rows)
 
 
-def off_size(records: Sequence[Record], view: str) -> list[float]:
-    """Of each run, the mean accuracy over the sizes off that of training less the accuracy at it, in points."""
-    sizes, values = over_sizes(records, view)
-    at = sizes.index(records[0].config["image_size"])
-    return (np.delete(values, at, axis=1).mean(axis=1) - values[:, at]).tolist()
+def gain_at_other_sizes(records: Sequence[Record], view: str) -> list[float]:
+    """Each run's mean accuracy over the sizes other than that of training, minus its accuracy at that of training."""
+    sizes, values = accuracy_by_size(records, view)
+    trained = sizes.index(records[0].config["image_size"])
+    return (np.delete(values, trained, axis=1).mean(axis=1) - values[:, trained]).tolist()
 
 
-def breadth(side: tuple[Sequence[str], Sequence[Sequence[Record]]]) -> list[float]:
-    """By seed, the measure of `off_size`, the mean over some views and arms: a side is (views, arms)."""
-    seen, arms = side
-    return np.mean([off_size(arm, view) for view in seen for arm in arms], axis=0).tolist()
+def other_sizes_measure(side: tuple[Sequence[str], Sequence[Sequence[Record]]]) -> list[float]:
+    """`gain_at_other_sizes` by seed, averaged over views and arms: a side is (views, arms)."""
+    views, arms = side
+    return np.mean([gain_at_other_sizes(arm, view) for view in views for arm in arms], axis=0).tolist()
 
 
-def a_third_off(records: Sequence[Record]) -> dict[tuple[str, str], list[float]]:
-    """Accuracy in % at the input sizes nearest to a third off that of training, by (smaller or larger, what was done).
+def accuracy_at_two_thirds_and_four_thirds(records: Sequence[Record]) -> dict[tuple[str, str], list[float]]:
+    """Accuracy in % at the input sizes nearest to ⅔ and 4⁄3 of that of training, by (smaller or larger, view and size).
 
-    Below the size of training nothing is padded, so both crops are one.
+    Below the size of training nothing is padded, so both ways to pad are the same crop.
     """
     trained_at = records[0].config["image_size"]
-    done = {"zoom": "zoom", "crop-zero": "zero pad", "crop-noise": "noise pad"}
+    smaller = {"zoom": "zoom", "crop-zero": "crop"}
+    larger = {"zoom": "zoom", "crop-zero": "zero pad", "crop-noise": "noise pad"}
     found = {}
-    for side, goal in (("smaller", 2 / 3), ("larger", 4 / 3)):
-        for view, name in done.items():
-            sizes, values = over_sizes(records, view)
-            near = min(sizes, key=lambda size: abs(size - goal * trained_at))
-            if side == "larger" or view != "crop-noise":
-                name = "crop" if side == "smaller" and view == "crop-zero" else name
-                found[side, f"{name} to {near} px"] = values[:, sizes.index(near)].tolist()
+    for side, share, views in (("smaller", 2 / 3, smaller), ("larger", 4 / 3, larger)):
+        for view, name in views.items():
+            sizes, values = accuracy_by_size(records, view)
+            nearest = min(sizes, key=lambda size: abs(size - share * trained_at))
+            found[side, f"{name} to {nearest} px"] = values[:, sizes.index(nearest)].tolist()
     return found
 
 
 def gap_narrowed(arms: Sequence[Sequence[Record]]) -> list[float]:
-    """By how many per cent the gap of the first arm, training to validation error, is narrower than the second's."""
+    """By how many per cent the gap between training and validation error is narrower in the first arm than in the second."""
     final = [[record.result["final"] for record in arm] for arm in arms]
-    first, second = ([run["valid_error"] - run["train_error"] for run in arm] for arm in final)
-    return [100 * (1 - ours / other) for ours, other in zip(first, second, strict=True)]
+    gaps = [[run["valid_error"] - run["train_error"] for run in arm] for arm in final]
+    return [100 * (1 - first / second) for first, second in zip(*gaps, strict=True)]
 
 
 NO_SWAP = "no swap"
 
 
-def swapped(records: Sequence[Record], pool: str, when: str = "accuracy") -> list[float]:
+def swap_accuracies(records: Sequence[Record], pool: str, when: str = "accuracy") -> list[float]:
     """Accuracy in % of trained networks after a swap to `pool` and one more epoch, or `accuracy_before` that epoch."""
     found = [(r.result.get("swaps") or {}).get(pool, {}).get(when) for r in records]
-    return [_guess(r) if share is None else 100 * share for r, share in zip(records, found, strict=True)]
+    return [_chance(r) if share is None else 100 * share for r, share in zip(records, found, strict=True)]
 
 
-def after_swap(side: tuple[Sequence[str], Sequence[Sequence[Record]]]) -> list[float]:
+def swap_measure(side: tuple[Sequence[str], Sequence[Sequence[Record]]]) -> list[float]:
     """Accuracy in % of an arm after the swap to the one pool named, or with `NO_SWAP` at the end of training."""
     (pool,), (records,) = side
-    return accuracies(records) if pool == NO_SWAP else swapped(records, pool)
+    return accuracies(records) if pool == NO_SWAP else swap_accuracies(records, pool)
 
 
 def cpu_hours(records: Iterable[Record]) -> float:
-    """What these runs took of one core's time, each counted once."""
+    """CPU time of these runs on one core; a run that is given twice counts once."""
     return sum({r.key: r.provenance.get("cpu_seconds") or 0.0 for r in records}.values()) / 3600
 
 
-def setting(records: Sequence[Record]) -> str:
+def describe_runs(records: Sequence[Record]) -> str:
     """One line under a figure: data, network, n and hardware, read off the records."""
     first = records[0]
     config, network, origin = first.config, first.result.get("network"), first.provenance
@@ -245,7 +247,7 @@ def setting(records: Sequence[Record]) -> str:
 
 
 def _data(config: dict[str, Any]) -> str:
-    title = DATASETS[config["data"]].title if config["data"] not in DATA_LABELS else DATA_LABELS[config["data"]]
+    title = DATA_LABELS.get(config["data"], DATASETS[config["data"]].title)
     return f"{title} at {config['image_size']} px"
 
 

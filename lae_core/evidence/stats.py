@@ -22,6 +22,8 @@ from scipy import special
 from scipy import stats as sps
 from statsmodels.stats.multitest import multipletests
 
+from lae_core.training.words import check_word
+
 ALPHA = 0.05  # a p-value below it counts as a difference
 POWER = 0.8  # the chance with which `smallest_effect` is found
 
@@ -40,9 +42,9 @@ class Summary:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mean) and math.isfinite(self.sd) and self.sd >= 0):
-            raise ValueError(f"mean={self.mean}, sd={self.sd}: both must be finite and sd at least 0")
+            raise ValueError(f"mean = {self.mean}, sd = {self.sd} is invalid; expected finite numbers, sd at least 0")
         if self.n < 2 or self.n != int(self.n):
-            raise ValueError(f"n={self.n}: a standard deviation needs a whole number of at least 2 runs")
+            raise ValueError(f"n = {self.n} is invalid; expected a whole number of at least 2, to have a deviation")
 
 
 Group = Summary | Sequence[float] | np.ndarray
@@ -94,12 +96,8 @@ class Estimate:
         return self.error * float(special.nctdtrinc(self.df, 1 - POWER, _critical(self.df, comparisons)))
 
 
-def _choice(name: str, value: str, allowed: object) -> None:
-    if value not in get_args(allowed):
-        raise ValueError(f"{name}={value!r}: expected one of {', '.join(map(repr, get_args(allowed)))}")
-
-
 def _sample(values: Group, name: str) -> np.ndarray:
+    """The values as an array; an error that calls them `name` unless they are two finite numbers at least."""
     if isinstance(values, Summary):
         raise TypeError(f"{name}: a rank test needs the single results, not mean and deviation; use Welch's test")
     x = np.asarray(values, dtype=float)
@@ -154,7 +152,7 @@ def holm(pvalues: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values, in the order given: below α exactly where his step-down test rejects at α."""
     p = np.asarray(pvalues, dtype=float)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"pvalues={list(pvalues)}: expected numbers from 0 to 1")
+        raise ValueError(f"pvalues = {list(pvalues)} is invalid; expected numbers from 0 to 1")
     # statsmodels collects garbage in there, which with torch loaded takes a tenth of a second; frozen objects are
     # passed over.
     gc.freeze()
@@ -199,8 +197,8 @@ def bold(
     tie for the best mean are all best. One row per group: its mean, sd and n, `p` against the best (nan for the best
     itself) and `holm`, the same corrected over the column; `bold`, and `holm_bold`, which can only add entries.
     """
-    _choice("better", better, Better)
-    _choice("test", test, BoldTest)
+    check_word("better", better, get_args(Better))
+    check_word("test", test, get_args(BoldTest))
     if not len(groups):
         raise ValueError("groups is empty: expected at least one entry")
     sides = alternative or ("two-sided" if test == "mann-whitney" else "one-sided")

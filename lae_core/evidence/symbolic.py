@@ -98,7 +98,7 @@ def never_negative(f: Expr, x: Symbol, depth: int = 3) -> bool:
     The slope's sign is sympy's to tell; where it cannot, the same argument is tried on the slope.
     """
     if not x.is_nonnegative:
-        raise ValueError(f"x={x}: declare the symbol nonnegative=True, the argument holds only there")
+        raise ValueError(f"x = {x} is invalid; expected a symbol with nonnegative=True, where the argument holds")
     slope = simplify(diff(f, x))
     rises = bool(slope.is_nonnegative) or (depth > 0 and never_negative(slope, x, depth - 1))
     return rises and same(f.subs(x, 0))

@@ -78,11 +78,12 @@ class Verdict:
     def _earned(self) -> Self:
         if self.verdict == "proved" and self.scale != "symbolic":
             raise ValueError(
-                f"verdict='proved' needs scale='symbolic', not {self.scale!r}; runs reproduce, they do not prove"
+                f"scale = {self.scale!r} is invalid with verdict = 'proved'; expected 'symbolic': runs do not prove"
             )
         if self.verdict == "reproduced" and self.scale == "printed":
             raise ValueError(
-                "verdict='reproduced' needs runs; what agrees with the paper's page is 'consistent with print'"
+                "verdict = 'reproduced' is invalid with scale = 'printed'; expected 'consistent with print': "
+                "only runs reproduce"
             )
         return self
 

@@ -57,7 +57,7 @@ def forest(frame: pd.DataFrame, *, unit: str) -> Figure:
 
 
 def gains(frame: pd.DataFrame) -> Figure:
-    """The rows of `redecide.frame` as one panel per setting: gain over the baseline with its 95 % interval.
+    """The rows of `redecide.comparison_frame` as one panel per setting: gain over the baseline with its 95 % interval.
 
     Right of the line is better. Filled: significant by Welch's test, two-sided, corrected by Holm.
     """
@@ -109,7 +109,9 @@ def p_over_n(found: Mapping[int, Comparisons], *, marked: int) -> Figure:
 
     Solid where the pool is ahead of the baseline, dotted where it is behind; `marked` is an n to point out.
     """
-    frames = pd.concat([redecide.frame(comparisons).assign(n=n) for n, comparisons in found.items()], ignore_index=True)
+    frames = pd.concat(
+        [redecide.comparison_frame(comparisons).assign(n=n) for n, comparisons in found.items()], ignore_index=True
+    )
     pools = list(dict.fromkeys(frames["pool"]))
     columns = list(dict.fromkeys(frames["column"]))
     figure, axes = plt.subplots(2, 2, figsize=(8.6, 6.4), sharex=True, sharey=True)

@@ -11,7 +11,7 @@ import pandas as pd
 from IPython.display import HTML, Markdown
 
 from lae_core.evidence.claims import load_claims
-from lae_core.evidence.outcomes import accuracies, cpu_hours, setting
+from lae_core.evidence.outcomes import accuracies, cpu_hours, describe_runs
 from lae_core.evidence.text import p_text, sentence, true_minus
 from lae_core.evidence.verdicts import Verdict
 from lae_core.paper import DATA_LABELS
@@ -74,7 +74,7 @@ def regime_line(
     text = "No run is recorded yet."
     if baseline:
         reached = f"The baseline arm reaches {np.mean(accuracies(baseline)):.1f} % (n = {len(baseline)})."
-        text = f"{setting(baseline)} {reached} {len(known)} runs, {cpu_hours(known):.1f} CPU-hours."
+        text = f"{describe_runs(baseline)} {reached} {len(known)} runs, {cpu_hours(known):.1f} CPU-hours."
     missing, hours = missing_runs(arms, runs, seeds)
     if missing:
         cost = f", about {hours:.1f} CPU-hours" if known else ""

@@ -132,8 +132,10 @@ def least_points(*steps: int) -> int:
 
 def table(work: Iterator[Work], *, peak_tflops: float, utilisation: float) -> pd.DataFrame:
     """Runs, FLOPs and hours on one GPU of that peak, by experiment and network."""
-    if not (peak_tflops > 0 and 0 < utilisation <= 1):
-        raise ValueError(f"peak_tflops={peak_tflops}, utilisation={utilisation}: expected above 0, and at most 1")
+    if not peak_tflops > 0:
+        raise ValueError(f"peak_tflops = {peak_tflops} is invalid; expected a number above 0")
+    if not 0 < utilisation <= 1:
+        raise ValueError(f"utilisation = {utilisation} is invalid; expected a number above 0, at most 1")
     rows = [
         {"experiment": item.experiment, "what": item.what, "runs": item.runs, "flops": item.runs * item.flops()}
         for item in work

@@ -31,7 +31,7 @@ def half_unit(text: str) -> float:
     """
     exponent = Decimal(text).as_tuple().exponent
     if not isinstance(exponent, int):
-        raise ValueError(f"text={text!r} is not a finite number")
+        raise ValueError(f"text = {text!r} is invalid; expected a finite number")
     return 0.5 * 10.0**exponent
 
 

@@ -63,7 +63,8 @@ def mxresnet(
     dynamic loss scaling, and validation on the middle of a picture that is 32 px larger.
     """
     if size not in ARCHIVE:
-        raise ValueError(f"size={size!r}: the paper prints hyperparameters for {', '.join(map(str, ARCHIVE))}")
+        sizes = " or ".join(map(str, ARCHIVE))
+        raise ValueError(f"size = {size!r} is invalid; expected {sizes}, for which the paper prints hyperparameters")
     if archive not in ("full", "small"):
         raise ValueError(f"archive = {archive!r} is invalid; expected 'full' or 'small'")
     base = RunConfig(
@@ -126,7 +127,9 @@ def _with(table: str, base: RunConfig, **row: Any) -> RunConfig:
         frame = frame[frame[column] == wanted]
         if frame.empty:
             given = sorted({str(entry) for entry in tables()[table].frame()[column]})
-            raise ValueError(f"{column}={value!r}: the paper prints hyperparameters for {', '.join(given)}")
+            raise ValueError(
+                f"{column} = {value!r} is invalid; expected one that the paper prints hyperparameters for: {', '.join(given)}"
+            )
     printed = frame.iloc[0]
     names = {"lr": "lr", "weight_decay": "weight_decay", "momentum": "momentum"}
     names |= {"beta2": "beta2", "eps": "eps", "flat": "flat_share"} if "beta2" in printed else {}

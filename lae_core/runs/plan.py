@@ -50,7 +50,11 @@ def expand(plan: Mapping[str, Any], changes: Mapping[str, Any] | None = None) ->
         if not isinstance(grid, dict):
             raise ValueError(f"grid: {grid!r} is invalid; expected fields with their values, such as {{seed: 0..4}}")
         if clash := set(grid) & set(changes or {}):
-            raise ValueError(f"{sorted(clash)[0]!r} is varied by the plan's grid and cannot be set as well")
+            name = sorted(clash)[0]
+            value = dict(changes or {})[name]
+            raise ValueError(
+                f"{name} = {value!r} is invalid: the plan's grid varies it; expected a field that it does not"
+            )
         for values in itertools.product(*(_values(name, entry) for name, entry in grid.items())):
             fields = base | dict(zip(grid, values, strict=True))
             name = fields.pop("from", None)

@@ -62,7 +62,7 @@ class Record:
         if not isinstance(value, dict) or "format" not in value:
             raise ValueError("not a record")
         if value["format"] != FORMAT:
-            raise ValueError(f"format {value['format']!r}, this version reads {FORMAT}")
+            raise ValueError(f"format = {value['format']!r} is invalid; expected {FORMAT}")
         body = {name: part for name, part in value.items() if name != "sha256"}
         if value.get("sha256") != _digest(body):
             raise ValueError("checksum does not match its content")

@@ -101,8 +101,8 @@ def open_study(name: str, storage: str | Path | None, settings: Mapping[str, Any
     elif begun != wanted:
         changed = sorted(key for key in {*begun, *wanted} if begun.get(key) != wanted.get(key))
         raise ValueError(
-            f"study {name!r} was begun with {changed[0]}={begun.get(changed[0])!r}, not {wanted.get(changed[0])!r}: "
-            "expected another name for the search, or its own settings"
+            f"{changed[0]} = {wanted.get(changed[0])!r} is invalid; expected {begun.get(changed[0])!r}, with which study "
+            f"{name!r} was begun, or another name for the search"
         )
     return study
 
@@ -127,7 +127,9 @@ def evaluate(
     measured = measure(missing) if missing else []
     for candidate, trial, errors in zip(missing, trials, measured, strict=True):
         if len(errors) != len(candidate.folds) or not all(math.isfinite(error) for error in errors):
-            raise ValueError(f"measure gave {errors} for {candidate}; expected one finite number per fold")
+            raise ValueError(
+                f"measure gave {errors} for {candidate}, which is invalid; expected one finite number per fold"
+            )
         trial.set_user_attr("errors", [float(error) for error in errors])
         known[candidate.name] = sum(errors) / len(errors)
         study.tell(trial, known[candidate.name])

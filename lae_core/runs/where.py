@@ -119,10 +119,13 @@ def local_workers(where: Where, gpus: int) -> int:
     if "per_gpu" not in where.options:
         return where.number("workers", gpus or len(os.sched_getaffinity(0)))
     if "workers" in where.options:
-        raise UsageError("where: workers and per_gpu are given; expected one of them")
+        raise UsageError(
+            f"where: per_gpu = {where.options['per_gpu']} is invalid beside workers = {where.options['workers']}; "
+            "expected one of the two"
+        )
     if not gpus:
         raise UsageError(
-            f"where: per_gpu = {where.options['per_gpu']} is invalid: torch sees no GPU here; expected workers"
+            f"where: per_gpu = {where.options['per_gpu']} is invalid: torch sees no GPU here; expected workers in its place"
         )
     return gpus * where.number("per_gpu", 1)
 

@@ -33,7 +33,7 @@ def test_inputs_are_taken_exactly_and_infinite_powers_do_not_matter():
 
 
 @pytest.mark.parametrize(
-    ("row", "t", "says"), [([], 1.0, "row is empty"), ([1.0], 0.0, "t=0.0"), ([1.0], -2.0, "t=-2.0")]
+    ("row", "t", "says"), [([], 1.0, r"row = \[\]"), ([1.0], 0.0, "t = 0.0"), ([1.0], -2.0, "t = -2.0")]
 )
 def test_what_has_no_value_is_refused(row, t, says):
     with pytest.raises(ValueError, match=says):

@@ -195,7 +195,7 @@ def test_notebook_is_found_by_path_and_by_name(project, notebook, monkeypatch):
     ("arguments", "said"),
     [
         (["nothing"], "unknown notebook 'nothing'; there are:\n  part/one"),
-        (["one", "--profile", "huge"], "unknown profile 'huge': choose from smoke, cpu, gpu, paper"),
+        (["one", "--profile", "huge"], "profile = 'huge' is invalid; expected one of smoke, cpu, gpu, paper"),
         (["one", "-p", "depht", "3"], "has no parameter 'depht'"),
         (["one", "-p", "depth", "three"], "depth = 'three' is invalid; it is int"),
         (["one", "-p", "depth", "1", "-p", "depth", "2"], "-p/--parameter: depth is given twice, at last as '2'"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as sps
 
 from lae_core.evidence import stats
-from lae_core.evidence.compare import Comparisons, Contrast, compare, decide, table, tally
+from lae_core.evidence.compare import Comparisons, Contrast, compare, decide, describe, table
 from lae_core.evidence.stats import holm, paired_power, smallest_effect
 from lae_core.runs.records import Record
 
@@ -59,7 +59,7 @@ def test_holm_corrects_over_all_pairs_given_and_can_take_a_decision_back():
     a, zero = spread(1.0, 1.0, 8), np.zeros(8)
     assert one(a, zero).outcome == "higher"
     many = paired({str(k): (a + 0.001 * k, zero) for k in range(5)})
-    assert [c.corrected for c in many.values()] == holm([c.pvalue for c in many.values()])
+    assert [c.holm_pvalue for c in many.values()] == holm([c.pvalue for c in many.values()])
     assert {c.outcome for c in many.values()} == {"undecided"}
     assert paired({}) == {}
 
@@ -135,7 +135,7 @@ def test_the_smallest_effect_is_found_four_times_in_five(n, comparisons):
 
 def test_sharing_the_level_costs_power():
     assert smallest_effect(1.0, 10, comparisons=6) > smallest_effect(1.0, 10)
-    for sd, n, words in ((-1.0, 5, "sd=-1.0"), (1.0, 1, "n=1")):
+    for sd, n, words in ((-1.0, 5, "sd = -1.0"), (1.0, 1, "n = 1")):
         with pytest.raises(ValueError, match=words):
             smallest_effect(sd, n)
 
@@ -210,6 +210,6 @@ def test_a_tally_counts_and_shows_the_ends():
              (("a", 5, 0.2), ("b", 0, 0.2), ("c", -5, 0.2), ("d", 0, 7))}  # fmt: skip
     high, *_, wide = found = list(paired(pairs, margin=2).values())
     assert [c.outcome for c in found] == ["higher", "same", "lower", "undecided"]
-    assert tally(found).startswith("1 higher, 1 same, 1 lower, 1 undecided of 4 (lowest c: -5.00")
-    assert tally([high]) == str(high) and tally([]) == "not run"
-    assert tally([high, wide]) == f"{wide}; {high}"
+    assert describe(found).startswith("1 higher, 1 same, 1 lower, 1 undecided of 4 (lowest c: -5.00")
+    assert describe([high]) == str(high) and describe([]) == "not run"
+    assert describe([high, wide]) == f"{wide}; {high}"

@@ -63,13 +63,13 @@ def test_final_temperatures_are_one_or_one_a_channel_and_nan_where_there_is_none
 
 def test_the_setting_names_all_that_a_reader_must_know():
     runs = [record([0.5], seed=seed) for seed in range(3)]
-    text = outcomes.setting(runs)
+    text = outcomes.describe_runs(runs)
     for part in ("CIFAR-10 at 32 px", "100 training pictures", "3 epochs", "batch 256", "WRN-18", "1,234", "64"):
         assert part in text
     assert "n = 3" in text and "a processor" in text
     whole = Record("", runs[0].config | {"subset": None, "data": "imagewoof2-128"}, runs[0].result, {})
-    assert "all training pictures" in outcomes.setting([whole])
-    assert "Imagewoof" in outcomes.setting([whole]) and "unknown hardware" in outcomes.setting([whole])
+    assert "all training pictures" in outcomes.describe_runs([whole])
+    assert "Imagewoof" in outcomes.describe_runs([whole]) and "unknown hardware" in outcomes.describe_runs([whole])
 
 
 def test_by_how_much_a_gap_is_narrower():
@@ -84,7 +84,7 @@ def test_by_how_much_a_gap_is_narrower():
 
 def test_the_setting_of_frozen_heads_names_their_network():
     config = FrozenConfig(data="cifar100", image_size=128, subset=4000, epochs=20, seed=1)
-    text = outcomes.setting(
+    text = outcomes.describe_runs(
         [Record(config.key(), config.to_dict(), {"final": {"accuracy": 0.5}}, {"cpu": "a processor"})]
     )
     for part in ("CIFAR-100 at 128 px", "4,000 training pictures", "20 epochs", "EfficientNet-lite0, frozen; n = 1"):
@@ -94,10 +94,10 @@ def test_the_setting_of_frozen_heads_names_their_network():
 def test_after_a_swap_or_without_one():
     swaps = {"avg": {"accuracy_before": 0.75, "accuracy": 0.8}, "lae(t0=2)": {"accuracy_before": 0.5, "accuracy": 0.7}}
     runs = [record([0.25], swaps=swaps), record([0.5], seed=1, diverged=True)]
-    assert outcomes.swapped(runs, "lae(t0=2)", "accuracy_before") == [50.0, 10.0]
-    assert outcomes.after_swap([["lae(t0=2)"], [runs]]) == [70.0, 10.0]
-    assert outcomes.after_swap([["avg"], [runs]]) == [80.0, 10.0]
-    assert outcomes.after_swap([[outcomes.NO_SWAP], [runs]]) == [75.0, 10.0]
+    assert outcomes.swap_accuracies(runs, "lae(t0=2)", "accuracy_before") == [50.0, 10.0]
+    assert outcomes.swap_measure([["lae(t0=2)"], [runs]]) == [70.0, 10.0]
+    assert outcomes.swap_measure([["avg"], [runs]]) == [80.0, 10.0]
+    assert outcomes.swap_measure([[outcomes.NO_SWAP], [runs]]) == [75.0, 10.0]
 
 
 def sized(accuracy: float | None, **views: dict[str, float]) -> Record:
@@ -113,19 +113,19 @@ LOST = sized(None)
 
 
 def test_the_training_size_stands_among_the_others():
-    sizes, values = outcomes.over_sizes([GOOD, LOST], "zoom")
+    sizes, values = outcomes.accuracy_by_size([GOOD, LOST], "zoom")
     assert sizes == [24, 32, 40]
     assert values == pytest.approx(np.array([[50, 60, 40], [10, 10, 10]]))
-    assert outcomes.over_sizes([LOST, GOOD], "zoom")[1] == pytest.approx(values[::-1])
+    assert outcomes.accuracy_by_size([LOST, GOOD], "zoom")[1] == pytest.approx(values[::-1])
 
 
 def test_the_measure_is_the_mean_over_other_sizes_less_the_accuracy_at_that_of_training():
-    assert outcomes.off_size([GOOD, LOST], "zoom") == pytest.approx([45 - 60, 0])
-    assert outcomes.off_size([GOOD], "crop-noise") == pytest.approx([22.5 - 60])
+    assert outcomes.gain_at_other_sizes([GOOD, LOST], "zoom") == pytest.approx([45 - 60, 0])
+    assert outcomes.gain_at_other_sizes([GOOD], "crop-noise") == pytest.approx([22.5 - 60])
 
 
-def test_a_third_off_has_the_crop_once():
-    found = outcomes.a_third_off([GOOD, LOST])
+def test_smaller_sizes_have_one_crop():
+    found = outcomes.accuracy_at_two_thirds_and_four_thirds([GOOD, LOST])
     assert {name: values[0] for name, values in found.items()} == pytest.approx(
         {
             ("smaller", "zoom to 24 px"): 50,

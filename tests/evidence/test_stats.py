@@ -82,13 +82,13 @@ def test_correction_only_adds_bold_entries():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: Summary(1, -1, 5), "sd=-1"),
-        (lambda: Summary(1, 1, 1), "n=1"),
+        (lambda: Summary(1, -1, 5), "sd = -1"),
+        (lambda: Summary(1, 1, 1), "n = 1"),
         (lambda: stats.welch([1, math.nan], [1, 2]), "1 of 2 results are not finite"),
         (lambda: bold({"a": Summary(1, 1, 5), "b": [3, 4]}, better="high"), "a: a rank test .* Welch"),
         (lambda: bold({}, better="low"), "at least one"),
-        (lambda: bold({"a": [1, 2]}, better="small"), "better='small'"),
-        (lambda: holm([2]), r"pvalues=\[2\]"),
+        (lambda: bold({"a": [1, 2]}, better="small"), "better = 'small'"),
+        (lambda: holm([2]), r"pvalues = \[2\]"),
         (lambda: stats.paired([1, 2], [1, 2, 3], "lae"), "lae: 2 and 3 results"),
     ],
 )

@@ -60,7 +60,7 @@ def test_hours_follow_from_the_card():
     fast = cost.table(iter(work), peak_tflops=20, utilisation=0.5)
     assert slow["hours"].item() == pytest.approx(3 * work[0].flops() / 5e12 / 3600)
     assert slow["hours"].item() == 2 * fast["hours"].item()
-    with pytest.raises(ValueError, match="utilisation=35"):
+    with pytest.raises(ValueError, match="utilisation = 35"):
         cost.table(iter(work), peak_tflops=10, utilisation=35)
 
 

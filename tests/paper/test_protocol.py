@@ -121,15 +121,15 @@ def test_hyperparameters_may_be_another_pools():
 
 
 def test_what_is_not_printed_is_an_error_that_names_what_is():
-    with pytest.raises(ValueError, match=r"pool='max'.*avg.*lae\(train=one\)"):
+    with pytest.raises(ValueError, match=r"pool = 'max'.*avg.*lae\(train=one\)"):
         protocol.wrn("max", "cifar10")
-    with pytest.raises(ValueError, match=r"data='digits'.*cifar10, cifar100"):
+    with pytest.raises(ValueError, match=r"data = 'digits'.*cifar10, cifar100"):
         protocol.wrn("avg", "digits")
-    with pytest.raises(ValueError, match="squeeze_pool='max'"):
+    with pytest.raises(ValueError, match="squeeze_pool = 'max'"):
         protocol.squeeze_excite("avg", "max", "cifar10")
-    with pytest.raises(ValueError, match=r"data='cifar10'.*cifar100"):
+    with pytest.raises(ValueError, match=r"data = 'cifar10'.*cifar100"):
         protocol.pyramidnet_retuned("avg", "cifar10")
-    with pytest.raises(ValueError, match=r"size=64.*128.*256"):
+    with pytest.raises(ValueError, match=r"size = 64.*128.*256"):
         protocol.mxresnet("avg", "imagewoof", 64)
 
 

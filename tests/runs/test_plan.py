@@ -42,7 +42,7 @@ def test_the_plan_of_the_recipes_can_be_read():
     ("plan", "changes", "words"),
     [
         ({"grid": {"seed": 3}}, {}, "seed = 3 is invalid"),
-        ({"grid": {"seed": [1]}}, {"seed": 2}, "cannot be set as well"),
+        ({"grid": {"seed": [1]}}, {"seed": 2}, "the plan.s grid varies it"),
         ({"base": {"sead": 1}}, {}, "did you mean 'seed'"),
     ],
 )

@@ -111,7 +111,7 @@ def test_lattice_search_resumes_where_it_was_killed(tmp_path, database):
 
 def test_a_study_goes_on_only_with_its_own_settings(tmp_path):
     lattice_search(bowl(Lattice()), name="a", storage=tmp_path / "log", limit=2)
-    with pytest.raises(ValueError, match="begun with seed=0, not 1"):
+    with pytest.raises(ValueError, match="seed = 1 is invalid; expected 0"):
         lattice_search(bowl(Lattice()), name="a", storage=tmp_path / "log", limit=2, seed=1)
 
 

@@ -32,7 +32,7 @@ def test_workers_per_gpu():
     assert module.local_workers(Where.parse("local(workers=5)"), gpus=2) == 5
     with pytest.raises(ValueError, match="per_gpu = 3 is invalid: torch sees no GPU here"):
         module.local_workers(Where.parse("local(per_gpu=3)"), gpus=0)
-    with pytest.raises(ValueError, match="workers and per_gpu are given"):
+    with pytest.raises(ValueError, match="per_gpu = 3 is invalid beside workers = 2"):
         module.local_workers(Where.parse("local(per_gpu=3, workers=2)"), gpus=2)
 
 
