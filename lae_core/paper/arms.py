@@ -22,7 +22,7 @@ GPU_EPOCHS = {"E1": 16, "E3": 8, "E6": 10, "E9": 8}
 
 SHARES = (0.5, 0.667, 1.333, 1.5)  # other input sizes that trained networks see, as shares of that of training
 SWAPS = ("avg", "lae(t0=0.5)", "lae(t0=2)", "lae(t0=16)")  # pools put into trained networks; t₀ in units of σ
-_SIZED = ("avg", "mixed(train=channel)", "lae", "lae(train=one)", "lae(train=channel)")  # pools that see other sizes
+_SIZED = ("avg", "max", "mixed(train=channel)", "lae", "lae(train=one)", "lae(train=channel)")  # pools that see other sizes
 
 # The learning rate of the average's learned scale, as a multiple of the temperatures': chosen on held-out folds
 # (`ci/plans/rates.yml`). At theirs the scale falls to nothing in the first steps, and the network with it.
@@ -84,15 +84,26 @@ def arm(
 
 
 def table_arm(
-    experiment: str, pool: str, data: str, *, recipe: str, shares: Sequence[float] = SHARES, **changes: Any
+    experiment: str,
+    pool: str,
+    data: str,
+    *,
+    recipe: str,
+    lr: float | None = None,
+    shares: Sequence[float] = SHARES,
+    **changes: Any,
 ) -> RunConfig:
     """An arm of the table of pools (`ci/plans/pools.yml`), whose runs serve several chapters.
 
-    In the end the pools of the chapter on input size see pictures of other sizes, which the printed protocol has not.
+    `lr` is the pool's own learning rate, by default the recipe's. At the recipe's rate, the pools of the chapter on
+    input size see pictures of other sizes in the end, which the printed protocol has not.
     """
-    if recipe not in PRINTED:
-        changes["shares"] = shares if pool in _SIZED else ()
-    return arm(experiment, pool, data, recipe=recipe, **changes)
+    config = arm(experiment, pool, data, recipe=recipe, **changes)
+    if lr is not None and lr != config.lr:
+        return config.replace(lr=lr)
+    if recipe in PRINTED or pool not in _SIZED:
+        return config
+    return arm(experiment, pool, data, recipe=recipe, shares=shares, **changes)
 
 
 def start_at(pool: str, t0: float) -> str:
