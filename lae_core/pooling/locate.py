@@ -188,7 +188,7 @@ class _Watch(TorchFunctionMode):
     def _note_pool(self, z: Tensor, pooled: Tensor, pools: str, function: str) -> None:
         shape = tuple(size for size in pooled.shape[1:] if size != 1)
         tokens = z.dim() == 3
-        if pooled.shape[0] != z.shape[0] or shape not in (
+        if pooled.shape[:1] != z.shape[:1] or shape not in (
             ((z.shape[2],),) if tokens else ((z.shape[1],), (z.shape[3],))
         ):
             return

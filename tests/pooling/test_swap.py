@@ -222,6 +222,12 @@ class MeanAndDeviation(Own):
         return self.fc(torch.cat([z.mean((2, 3)), z.std((2, 3))], 1))
 
 
+class PenaltyBeside(Own):
+    def forward(self, x):
+        z = self.features(x)
+        return {"logits": self.fc(self.pool(z).flatten(1)), "penalty": z.abs().mean()}
+
+
 class FeaturesBeside(Own):
     def forward(self, x):
         z = self.features(x)
@@ -310,6 +316,7 @@ SWAPPED = {
     "dropout in the container": pooled_in(nn.AdaptiveAvgPool2d(1), nn.Dropout(0.5)),
     "normalise in the module": lambda: InAModule(pool=NormalisedPool()),
     "features returned": lambda: FeaturesBesideAModule(pool=nn.AdaptiveAvgPool2d(1)),
+    "penalty returned": lambda: PenaltyBeside(pool=nn.AdaptiveAvgPool2d(1)),
     "two names": UnderTwoNames,
     "tokens": lambda: Tokens(norm=nn.LayerNorm(8)),
     "tokens after the first": lambda: TokensAfterTheFirst(norm=nn.LayerNorm(8)),
