@@ -110,6 +110,7 @@ class _Found:
     holders: list[int]  # ids of modules that may be the pool, from the outermost on
     channels: int
     last: bool  # whether the channels are
+    around: list[str]  # the modules in which it was called, from the outermost on, that may be given another child
     flatten: dict[int, bool] = field(default_factory=dict)  # id of a holder -> whether it gives (batch, channels)
 
 
@@ -198,7 +199,12 @@ class _Watch(TorchFunctionMode):
         holders = [id(m) for m in within if self.names.get(id(m)) and _may_be_pool(m)]
         last = tokens or shape != (z.shape[1],)
         # as it is now: a module that gives it once more changes `value`
-        self.found = _Found(replace(value), function, pools, holders, shape[0], last)
+        self.found = _Found(replace(value), function, pools, holders, shape[0], last, self._around())
+
+    def _around(self) -> list[str]:
+        """The modules that are being run, without those that would call a new child as one more step."""
+        running = [m for m in self.stack if type(m).forward is not nn.Sequential.forward]
+        return [self.names[id(m)] for m in running if id(m) in self.names]
 
     def site(self) -> PoolSite:
         kind = type(self.model).__name__
@@ -231,7 +237,10 @@ class _Watch(TorchFunctionMode):
         self._check_producer(kind, producer, found)
         rectify = any(name in _RECTIFIERS for name in found.of.touched)
         window = found.function.startswith("avg_pool2d")
-        return PoolSite(None, producer, pools, rectify, channels, last, False, found.of.prefix, window)
+        # the innermost around both, so that a wrapper may go and a part may be replaced; beside a Sequential, what is in it
+        both = [name for name in found.around if not name or producer.startswith(name + ".")]
+        owner = both[-1] if both else next(iter(found.around), "")
+        return PoolSite(None, producer, pools, rectify, channels, last, False, found.of.prefix, window, owner)
 
     def _only_pools(self, holder: int) -> bool:
         return len(self.called[holder]) == self.entered[holder]

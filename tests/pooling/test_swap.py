@@ -295,6 +295,15 @@ class TokensAndClassToken(Tokens):
         return self.fc(tokens[:, 0] + tokens[:, 1:].mean(1))
 
 
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 5)
+
+    def forward(self, z):
+        return self.fc(z.mean((2, 3)))
+
+
 class NeverTheSame(InAModule):
     calls = 0
 
@@ -320,6 +329,8 @@ SWAPPED = {
     "two names": UnderTwoNames,
     "tokens": lambda: Tokens(norm=nn.LayerNorm(8)),
     "tokens after the first": lambda: TokensAfterTheFirst(norm=nn.LayerNorm(8)),
+    "function, wrapped": lambda: nn.Sequential(nn.BatchNorm2d(3), InAFunction()),
+    "function in a head": lambda: nn.Sequential(nn.Conv2d(3, 8, 3), Head()),
     "swapped before": lambda: swap_global_pool(InAFunction(), "avg"),
 }
 
@@ -438,6 +449,15 @@ def test_what_would_be_wrong_is_refused_and_left_alone(name):
     with pytest.raises(ValueError, match=reason):
         swap_global_pool(model, SPEC)
     assert state() == before
+
+
+@pytest.mark.parametrize("wrap", [nn.DataParallel, lambda model: nn.Sequential(nn.Identity(), model)])
+def test_a_pool_is_saved_with_the_network_in_a_wrapper(wrap):
+    model = InAFunction()
+    swap_global_pool(wrap(model), SPEC)
+    assert the_pool(model)
+    image = torch.randn(2, 3, 24, 24)
+    torch.testing.assert_close(swap_global_pool(model, SPEC)(image), swap_global_pool(wrap(model), SPEC)(image))
 
 
 def test_a_refusal_keeps_an_earlier_swap():
