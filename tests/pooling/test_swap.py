@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import json
 import math
 import os
@@ -382,6 +383,24 @@ def test_a_window_as_large_as_the_map_is_a_global_pool(size, module):
     torch.testing.assert_close(outputs(other, image)[0], expected)
 
 
+class AverageOnTheWay(nn.Module):
+    """As VGG, with average pooling between its layers: at 32 pixels the last of them covers the whole map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = (3, 8, 8, 8, 8, 8)
+        self.features = nn.Sequential(
+            *(
+                nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2))
+                for a, b in itertools.pairwise(widths)
+            )
+        )
+        self.grid, self.fc = nn.AdaptiveAvgPool2d((7, 7)), nn.Linear(8 * 49, 5)
+
+    def forward(self, x):
+        return self.fc(torch.flatten(self.grid(self.features(x)), 1))
+
+
 class TwoPools(nn.Module):
     """Two branches with a pool each, for one head or for one each. `shape` is that of the scores of a picture."""
 
@@ -415,6 +434,7 @@ REFUSALS = {
         lambda: timm.create_model("resnet18", num_classes=5, global_pool="catavgmax"),
         "pools the same features 2 times",
     ),
+    "a window on the way": (AverageOnTheWay, "pools all positions of an image of 32 x 32.*but not of one of 64 x 64"),
     "mean and deviation": (lambda: MeanAndDeviation(16), "also change what goes to std"),
     "features returned": (FeaturesBeside, "also change what goes to the model's output"),
     "dropout before": (DropoutBefore, "computes something else in train mode"),
