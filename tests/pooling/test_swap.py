@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pickle
+import types
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -188,6 +189,16 @@ class FeaturesBesideAModule(Own):
     def forward(self, x):
         z = self.features(x)
         return {"logits": self.fc(self.pool(z).flatten(1)), "features": z}
+
+
+class Labels(InAFunction):
+    def forward(self, x):
+        return super().forward(x).argmax(1)
+
+
+class InAnObject(InAFunction):
+    def forward(self, x):
+        return types.SimpleNamespace(logits=super().forward(x))
 
 
 class UnderTwoNames(Own):
@@ -416,6 +427,11 @@ class TwoPools(nn.Module):
         return [head(part).reshape(-1, *self.shape) for head, part in zip(self.heads, parts, strict=True)]
 
 
+def with_a_hook(pool: nn.Module) -> nn.Module:
+    next(m for m in pool.modules() if isinstance(m, nn.AdaptiveAvgPool2d)).register_forward_hook(lambda *_: None)
+    return InAModule(pool=pool)
+
+
 REFUSALS = {
     "two pools, one head": (lambda: TwoPools(1), "depends on the picture also by another way.*check=False"),
     "two pools, one score": (lambda: TwoPools(1, ()), "depends on the picture also by another way"),
@@ -451,6 +467,14 @@ REFUSALS = {
     "scripted": (lambda: torch.jit.script(InAModule(pool=nn.AdaptiveAvgPool2d(1))), "is scripted"),
     "compiled": (lambda: torch.compile(InAFunction()), "is compiled"),
     "compiled in part": (lambda: nn.Sequential(torch.compile(InAFunction())), "is compiled"),
+    "lazy": (lambda: nn.Sequential(nn.LazyConv2d(8, 3), nn.AdaptiveAvgPool2d(1)), "expected the model after its first"),
+    "with a hook": (lambda: with_a_hook(nn.AdaptiveAvgPool2d(1)), "'pool' has hooks, which would be lost"),
+    "with a hook inside": (
+        lambda: with_a_hook(nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())),
+        "'pool' has hooks, which would be lost",
+    ),
+    "labels": (Labels, "Labels returns no floating-point tensors"),
+    "an object": (InAnObject, "InAnObject returns no floating-point tensors"),
     "quantised": (lambda: nn.Sequential(torch.ao.nn.quantized.dynamic.Linear(3, 3)), "is quantised"),
 }
 
@@ -478,6 +502,17 @@ def test_a_pool_is_saved_with_the_network_in_a_wrapper(wrap):
     assert the_pool(model)
     image = torch.randn(2, 3, 24, 24)
     torch.testing.assert_close(swap_global_pool(model, SPEC)(image), swap_global_pool(wrap(model), SPEC)(image))
+
+
+def test_a_model_that_is_shared_between_processes_is_refused():
+    """It would average the gradients of the parameters alone that it had when it was wrapped."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = nn.parallel.DistributedDataParallel(InAFunction())
+        with pytest.raises(ValueError, match="DistributedDataParallel would not share new parameters"):
+            swap_global_pool(model, SPEC)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_a_refusal_keeps_an_earlier_swap():
