@@ -43,6 +43,10 @@ def check_swap(model: nn.Module, site: PoolSite, sizes: Iterable[tuple[int, int,
     """Raise a ValueError unless the swap at `site` would do what it should; `sizes` are images to try it with."""
     kind = type(model).__name__
     copied, before = _run_as_it_is(model, sizes)
+    if not any(isinstance(leaf, Tensor) and leaf.is_floating_point() for leaf in before["eval"]):
+        raise ValueError(
+            f"{kind} returns no floating-point tensors, also not in a tuple, list or dict: not checked; {_WITHOUT}"
+        )
     trial = _Trial(_present_pool(copied.model, site), site)
     install(copied.model, site, trial)
     place = f"with its own pool ({site.pools}) put in place of the {site.shown}"

@@ -38,6 +38,7 @@ def locate_global_pool(model: nn.Module) -> Iterator[tuple[PoolSite, tuple[int, 
     failure: Exception | None = None
     first: PoolSite | None = None
     without: _Watch | None = None
+    missed: dict[tuple[int, int, int], list[torch.Size]] = {}
     for size in _input_sizes(model):
         try:
             # a copy without data: what a forward pass leaves behind in the model (cached biases, say) stays out of it
@@ -52,12 +53,21 @@ def locate_global_pool(model: nn.Module) -> Iterator[tuple[PoolSite, tuple[int, 
             continue
         if not watch.found:  # a window of fixed size is a global pool for one size of picture alone
             without = without or watch
-            continue
-        if first is None:
-            first = watch.site()
+            missed[size] = watch.shapes
+        elif first is None:
+            first, of, shapes, window = watch.site(), size, watch.shapes, watch.found.window
         elif watch.site() != first:
             continue
-        yield first, size
+        # a larger image for which the output is as it should be: the window was a step on the way, as in VGG
+        other = next((s for s in missed if first and window and s > of and missed[s] == shapes), None)
+        if other:
+            raise ValueError(
+                f"{type(model).__name__} pools all positions of an image of {of[1]} x {of[2]} by a window of fixed size, "
+                f"but not of one of {other[1]} x {other[2]}, which it takes as well: expected a global pool, such as "
+                "nn.AdaptiveAvgPool2d(1)"
+            )
+        if first and watch.found:
+            yield first, size
     if first is None and without is not None:
         without.site()  # raises: it says what is missing
     if first is None:
@@ -110,7 +120,13 @@ class _Found:
     holders: list[int]  # ids of modules that may be the pool, from the outermost on
     channels: int
     last: bool  # whether the channels are
+    around: list[str]  # the modules in which it was called, from the outermost on, that may be given another child
     flatten: dict[int, bool] = field(default_factory=dict)  # id of a holder -> whether it gives (batch, channels)
+
+    @property
+    def window(self) -> bool:
+        """Whether it pools windows of fixed size, of which one covered all positions."""
+        return self.function.startswith("avg_pool2d")
 
 
 class _Watch(TorchFunctionMode):
@@ -125,6 +141,7 @@ class _Watch(TorchFunctionMode):
         self.called: dict[int, list[str]] = {}  # id of a module -> functions called in it that make new values
         self.values: dict[int, _Value] = {}  # by the id of the tensor
         self.outputs: set[int] = set()
+        self.shapes: list[torch.Size] = []  # of the outputs
         self.found: _Found | None = None
 
     def _value(self, x: Tensor) -> _Value:
@@ -140,6 +157,7 @@ class _Watch(TorchFunctionMode):
             with torch.no_grad(), self:
                 given = self.model(torch.empty(shape, dtype=parameter.dtype, device=parameter.device))
             self.outputs = {id(leaf) for leaf in tree_leaves(given)}
+            self.shapes = [leaf.shape for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
         finally:
             for hook in hooks:
                 hook.remove()
@@ -188,7 +206,7 @@ class _Watch(TorchFunctionMode):
     def _note_pool(self, z: Tensor, pooled: Tensor, pools: str, function: str) -> None:
         shape = tuple(size for size in pooled.shape[1:] if size != 1)
         tokens = z.dim() == 3
-        if pooled.shape[0] != z.shape[0] or shape not in (
+        if pooled.shape[:1] != z.shape[:1] or shape not in (
             ((z.shape[2],),) if tokens else ((z.shape[1],), (z.shape[3],))
         ):
             return
@@ -198,7 +216,12 @@ class _Watch(TorchFunctionMode):
         holders = [id(m) for m in within if self.names.get(id(m)) and _may_be_pool(m)]
         last = tokens or shape != (z.shape[1],)
         # as it is now: a module that gives it once more changes `value`
-        self.found = _Found(replace(value), function, pools, holders, shape[0], last)
+        self.found = _Found(replace(value), function, pools, holders, shape[0], last, self._around())
+
+    def _around(self) -> list[str]:
+        """The modules that are being run, without those that would call a new child as one more step."""
+        running = [m for m in self.stack if type(m).forward is not nn.Sequential.forward]
+        return [self.names[id(m)] for m in running if id(m) in self.names]
 
     def site(self) -> PoolSite:
         kind = type(self.model).__name__
@@ -230,8 +253,10 @@ class _Watch(TorchFunctionMode):
             )
         self._check_producer(kind, producer, found)
         rectify = any(name in _RECTIFIERS for name in found.of.touched)
-        window = found.function.startswith("avg_pool2d")
-        return PoolSite(None, producer, pools, rectify, channels, last, False, found.of.prefix, window)
+        # the innermost around both, so that a wrapper may go and a part may be replaced; beside a Sequential, what is in it
+        both = [name for name in found.around if not name or producer.startswith(name + ".")]
+        owner = both[-1] if both else next(iter(found.around), "")
+        return PoolSite(None, producer, pools, rectify, channels, last, False, found.of.prefix, found.window, owner)
 
     def _only_pools(self, holder: int) -> bool:
         return len(self.called[holder]) == self.entered[holder]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lae_core.pooling.modules import GlobalPool
 
-# where the pool is kept if the model itself calls a function instead of holding a module
+# where the pool is kept if a function is called and there is no module
 _ATTRIBUTE = "swapped_global_pool"
 
 
@@ -27,6 +27,7 @@ class PoolSite:
     flatten: bool
     prefix: int = 0  # how many tokens, such as a class token, stand before those that are pooled
     window: bool = False  # whether the function has a window of fixed size, which as many positions must fill
+    owner: str = ""  # the module that shall hold the pool, where that is no module so far
 
     @property
     def input_fmt(self) -> str:
@@ -51,7 +52,7 @@ def install(model: nn.Module, site: PoolSite, pool: GlobalPool) -> None:
         if hasattr(model, "reset_classifier"):
             object.__setattr__(model, "reset_classifier", _ResetClassifier(model, site.module))
     elif site.producer is not None:
-        setattr(model, _ATTRIBUTE, pool)
+        setattr(model.get_submodule(site.owner), _ATTRIBUTE, pool)
         model.get_submodule(site.producer).register_forward_hook(_PoolAfter(pool, site))
 
 
@@ -90,8 +91,7 @@ class _ResetClassifier:
 
 def remove_hooked(model: nn.Module) -> None:
     """Undo an earlier swap by hook, so that the model pools by its own function again."""
-    if hasattr(model, _ATTRIBUTE):
-        delattr(model, _ATTRIBUTE)
-        for module in model.modules():
-            for key in [key for key, hook in module._forward_hooks.items() if isinstance(hook, _PoolAfter)]:
-                del module._forward_hooks[key]
+    for module in list(model.modules()):
+        module._modules.pop(_ATTRIBUTE, None)
+        for key in [key for key, hook in module._forward_hooks.items() if isinstance(hook, _PoolAfter)]:
+            del module._forward_hooks[key]

@@ -37,6 +37,8 @@ def swap_global_pool(model: nn.Module, spec: str | PoolSpec, check: bool = True)
     _refuse_what_cannot_be_changed(model)
     sites = locate_global_pool(model)
     site, size = next(sites)
+    if site.module is not None:
+        _refuse_hooks(model, site.module)
     if check:
         following = next(sites, (site, size))[1]  # a model may name a large image, and do with a small one
         sizes = itertools.chain(sorted({size, following}), (later for _, later in sites))
@@ -59,5 +61,19 @@ def _refuse_what_cannot_be_changed(model: nn.Module) -> None:
             raise ValueError(f"{kind} is scripted, its parts are fixed; expected the model before torch.jit")
         if kind == "OptimizedModule" and home.startswith("torch._dynamo"):
             raise ValueError(f"{kind} is compiled; expected the model before torch.compile (model._orig_mod)")
+        if home.startswith(("torch.nn.parallel.distributed", "torch.distributed")):
+            raise ValueError(f"{kind} would not share new parameters between processes; expected the model before that")
+        if any(torch.nn.parameter.is_lazy(x) for x in module.parameters(recurse=False)):
+            raise ValueError(f"{kind} has parameters without a shape; expected the model after its first forward pass")
         if "quantized" in home.split("."):
             raise ValueError(f"{type(model).__name__} is quantised ({home}.{kind}); expected the model before that")
+
+
+def _refuse_hooks(model: nn.Module, name: str) -> None:
+    """A hook on a module that goes would go in silence."""
+    for module in model.get_submodule(name).modules():
+        if any((module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)):
+            raise ValueError(
+                f"{type(model).__name__}: its global pool {name!r} has hooks, which would be lost; "
+                "expected a model whose hooks are registered after the swap"
+            )

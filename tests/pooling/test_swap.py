@@ -2,10 +2,12 @@
 
 import copy
 import functools
+import itertools
 import json
 import math
 import os
 import pickle
+import types
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -189,6 +191,16 @@ class FeaturesBesideAModule(Own):
         return {"logits": self.fc(self.pool(z).flatten(1)), "features": z}
 
 
+class Labels(InAFunction):
+    def forward(self, x):
+        return super().forward(x).argmax(1)
+
+
+class InAnObject(InAFunction):
+    def forward(self, x):
+        return types.SimpleNamespace(logits=super().forward(x))
+
+
 class UnderTwoNames(Own):
     def __init__(self):
         super().__init__(pool=nn.AdaptiveAvgPool2d(1))
@@ -220,6 +232,12 @@ class MeanAndDeviation(Own):
     def forward(self, x):
         z = self.features(x)
         return self.fc(torch.cat([z.mean((2, 3)), z.std((2, 3))], 1))
+
+
+class PenaltyBeside(Own):
+    def forward(self, x):
+        z = self.features(x)
+        return {"logits": self.fc(self.pool(z).flatten(1)), "penalty": z.abs().mean()}
 
 
 class FeaturesBeside(Own):
@@ -289,6 +307,15 @@ class TokensAndClassToken(Tokens):
         return self.fc(tokens[:, 0] + tokens[:, 1:].mean(1))
 
 
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 5)
+
+    def forward(self, z):
+        return self.fc(z.mean((2, 3)))
+
+
 class NeverTheSame(InAModule):
     calls = 0
 
@@ -310,9 +337,12 @@ SWAPPED = {
     "dropout in the container": pooled_in(nn.AdaptiveAvgPool2d(1), nn.Dropout(0.5)),
     "normalise in the module": lambda: InAModule(pool=NormalisedPool()),
     "features returned": lambda: FeaturesBesideAModule(pool=nn.AdaptiveAvgPool2d(1)),
+    "penalty returned": lambda: PenaltyBeside(pool=nn.AdaptiveAvgPool2d(1)),
     "two names": UnderTwoNames,
     "tokens": lambda: Tokens(norm=nn.LayerNorm(8)),
     "tokens after the first": lambda: TokensAfterTheFirst(norm=nn.LayerNorm(8)),
+    "function, wrapped": lambda: nn.Sequential(nn.BatchNorm2d(3), InAFunction()),
+    "function in a head": lambda: nn.Sequential(nn.Conv2d(3, 8, 3), Head()),
     "swapped before": lambda: swap_global_pool(InAFunction(), "avg"),
 }
 
@@ -364,6 +394,24 @@ def test_a_window_as_large_as_the_map_is_a_global_pool(size, module):
     torch.testing.assert_close(outputs(other, image)[0], expected)
 
 
+class AverageOnTheWay(nn.Module):
+    """As VGG, with average pooling between its layers: at 32 pixels the last of them covers the whole map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = (3, 8, 8, 8, 8, 8)
+        self.features = nn.Sequential(
+            *(
+                nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2))
+                for a, b in itertools.pairwise(widths)
+            )
+        )
+        self.grid, self.fc = nn.AdaptiveAvgPool2d((7, 7)), nn.Linear(8 * 49, 5)
+
+    def forward(self, x):
+        return self.fc(torch.flatten(self.grid(self.features(x)), 1))
+
+
 class TwoPools(nn.Module):
     """Two branches with a pool each, for one head or for one each. `shape` is that of the scores of a picture."""
 
@@ -377,6 +425,11 @@ class TwoPools(nn.Module):
         pooled = [branch(x).flatten(1) for branch in self.branches]
         parts = pooled if len(self.heads) == 2 else [torch.cat(pooled, 1)]
         return [head(part).reshape(-1, *self.shape) for head, part in zip(self.heads, parts, strict=True)]
+
+
+def with_a_hook(pool: nn.Module) -> nn.Module:
+    next(m for m in pool.modules() if isinstance(m, nn.AdaptiveAvgPool2d)).register_forward_hook(lambda *_: None)
+    return InAModule(pool=pool)
 
 
 REFUSALS = {
@@ -397,6 +450,7 @@ REFUSALS = {
         lambda: timm.create_model("resnet18", num_classes=5, global_pool="catavgmax"),
         "pools the same features 2 times",
     ),
+    "a window on the way": (AverageOnTheWay, "pools all positions of an image of 32 x 32.*but not of one of 64 x 64"),
     "mean and deviation": (lambda: MeanAndDeviation(16), "also change what goes to std"),
     "features returned": (FeaturesBeside, "also change what goes to the model's output"),
     "dropout before": (DropoutBefore, "computes something else in train mode"),
@@ -413,6 +467,14 @@ REFUSALS = {
     "scripted": (lambda: torch.jit.script(InAModule(pool=nn.AdaptiveAvgPool2d(1))), "is scripted"),
     "compiled": (lambda: torch.compile(InAFunction()), "is compiled"),
     "compiled in part": (lambda: nn.Sequential(torch.compile(InAFunction())), "is compiled"),
+    "lazy": (lambda: nn.Sequential(nn.LazyConv2d(8, 3), nn.AdaptiveAvgPool2d(1)), "expected the model after its first"),
+    "with a hook": (lambda: with_a_hook(nn.AdaptiveAvgPool2d(1)), "'pool' has hooks, which would be lost"),
+    "with a hook inside": (
+        lambda: with_a_hook(nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())),
+        "'pool' has hooks, which would be lost",
+    ),
+    "labels": (Labels, "Labels returns no floating-point tensors"),
+    "an object": (InAnObject, "InAnObject returns no floating-point tensors"),
     "quantised": (lambda: nn.Sequential(torch.ao.nn.quantized.dynamic.Linear(3, 3)), "is quantised"),
 }
 
@@ -431,6 +493,26 @@ def test_what_would_be_wrong_is_refused_and_left_alone(name):
     with pytest.raises(ValueError, match=reason):
         swap_global_pool(model, SPEC)
     assert state() == before
+
+
+@pytest.mark.parametrize("wrap", [nn.DataParallel, lambda model: nn.Sequential(nn.Identity(), model)])
+def test_a_pool_is_saved_with_the_network_in_a_wrapper(wrap):
+    model = InAFunction()
+    swap_global_pool(wrap(model), SPEC)
+    assert the_pool(model)
+    image = torch.randn(2, 3, 24, 24)
+    torch.testing.assert_close(swap_global_pool(model, SPEC)(image), swap_global_pool(wrap(model), SPEC)(image))
+
+
+def test_a_model_that_is_shared_between_processes_is_refused():
+    """It would average the gradients of the parameters alone that it had when it was wrapped."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        model = nn.parallel.DistributedDataParallel(InAFunction())
+        with pytest.raises(ValueError, match="DistributedDataParallel would not share new parameters"):
+            swap_global_pool(model, SPEC)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_a_refusal_keeps_an_earlier_swap():
