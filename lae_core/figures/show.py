@@ -1,4 +1,4 @@
-"""How evidence notebooks show tables and verdicts: plain HTML without pandas' index, and one sentence per verdict."""
+"""What notebooks show beside figures: tables, how runs were made, verdicts, costs; HTML without pandas' index, or Markdown."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ def show_text(frame: pd.DataFrame) -> HTML:
     return _table(frame, "lae-table")
 
 
-def ruling(*verdicts: Verdict) -> Markdown:
-    """Verdicts just recorded: the word, on what it rests, the evidence, the regime and the rule."""
-    return Markdown("\n\n".join(map(_ruling, verdicts)))
+def show_verdicts(*verdicts: Verdict) -> Markdown:
+    """Recorded verdicts in full: the word, its scale and n, the evidence, the regime and the rule."""
+    return Markdown("\n\n".join(map(_verdict_text, verdicts)))
 
 
-def _ruling(verdict: Verdict) -> str:
-    rests = verdict.scale if verdict.n is None else f"{verdict.scale}, n = {verdict.n}"
+def _verdict_text(verdict: Verdict) -> str:
+    scale = verdict.scale if verdict.n is None else f"{verdict.scale}, n = {verdict.n}"
     because = sentence(verdict.because)
-    held = f" {because}" if verdict.because and because != verdict.evidence else ""
-    lines = [f"**{verdict.claim}: {verdict.verdict}** ({rests}).{held} {true_minus(verdict.evidence)}"]
+    reason = f" {because}" if verdict.because and because != verdict.evidence else ""
+    lines = [f"**{verdict.claim}: {verdict.verdict}** ({scale}).{reason} {true_minus(verdict.evidence)}"]
     lines += [f"- *Regime*: {regime}." for regime in verdict.regime]
     return "\n".join([*lines, f"- *Rule*: {true_minus(verdict.rule)}"] if verdict.rule else lines)
 
 
-def regime_line(
+def show_runs(
     arms: Mapping[Any, RunConfig],
     runs: Mapping[Any, Sequence[Record]],
     baseline: Sequence[Record],
@@ -82,15 +82,15 @@ def regime_line(
     return Markdown(text)
 
 
-def in_short(verdicts: Sequence[Verdict]) -> HTML:
-    """All verdicts of a notebook, for its summary: what the paper claims and what came out; the evidence stands above."""
+def show_summary(verdicts: Sequence[Verdict]) -> HTML:
+    """The verdicts of a notebook as a table for its summary: what the paper claims, and the verdict."""
     words = {claim.id: claim.claim for claim in load_claims(CLAIMS)} if CLAIMS.is_file() else {}
     rows = [{"claim": v.claim, "what it says": words.get(v.claim, "–"), "verdict": v.verdict} for v in verdicts]
     return show_text(pd.DataFrame(rows))
 
 
-def price(bill: pd.DataFrame) -> Markdown:
-    """What `cost.bill` found, a sentence per network: its last column has the hours and names the card."""
+def show_cost(bill: pd.DataFrame) -> Markdown:
+    """What `cost.bill` found, one sentence per network. Its last column has the hours and names the card."""
     hours = str(bill.columns[-1])
     return Markdown(
         " ".join(

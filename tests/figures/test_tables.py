@@ -82,18 +82,18 @@ def test_a_ruling_has_word_scale_n_regime_and_rule_and_in_short_the_words_of_the
         "E3", "open", "At -1.5 points, p < 0.05.", "cpu", because="n = 5, the rule asks for 10", rule="Reproduced if higher.",
         regime=("WRN on CIFAR-10: average pooling 90.1 % (n = 5)",), n=5,
     )  # fmt: skip
-    said = shown.ruling(verdict, verdict).data
+    said = shown.show_verdicts(verdict, verdict).data
     assert said.count("**E3: open** (cpu, n = 5). N = 5, the rule asks for 10. At −1.5 points, p < 0.05.") == 2
     assert "- *Regime*: WRN on CIFAR-10: average pooling 90.1 % (n = 5)." in said
     assert "- *Rule*: Reproduced if higher." in said
     (tmp_path / "claims.yml").write_text("[{id: E3, claim: A table., place: table 1, notebook: experiments/wrn}]")
     monkeypatch.setattr(shown, "CLAIMS", tmp_path / "claims.yml")
     cells = Cells()
-    cells.feed(shown.in_short([verdict]).data)
+    cells.feed(shown.show_summary([verdict]).data)
     assert cells.rows == [["claim", "what it says", "verdict"], ["E3", "A table.", "open"]]
 
 
 def test_a_price_is_a_sentence_a_network():
     bill = pd.DataFrame({"what": ["A-1", "B-2, again"], "runs": [1280, 15], "hours on one Card": [1793.6, 8.2]})
     said = "A-1: 1,280 trainings, about 1,794 hours on one Card. B-2, again: 15 trainings, about 8 hours on one Card."
-    assert shown.price(bill).data == said
+    assert shown.show_cost(bill).data == said
