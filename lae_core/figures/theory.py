@@ -15,7 +15,7 @@ from lae_core.figures.style import DASHES, pool_style
 
 
 def between_max_and_mean(rows: Mapping[str, Tensor], temperatures: Tensor) -> Figure:
-    """One panel per row: LAE over temperature, its bounds as a band, and its two asymptotes dotted."""
+    """One panel per row: LAE over temperature, its bounds as a band, its asymptotes dotted (low t) and dash-dotted (high t)."""
     fig, panels = plt.subplots(len(rows), 1, figsize=(6.4, 8.2), sharex=True)
     for axes, (title, row) in zip(panels, rows.items(), strict=True):
         top, mean, spread = row.max(), row.mean(), row.max() - row.min()
@@ -24,15 +24,15 @@ def between_max_and_mean(rows: Mapping[str, Tensor], temperatures: Tensor) -> Fi
         axes.fill_between(temperatures, low, high, color="#dce9f5", label="bounds")
         near = top - temperatures * torch.log(len(row) / (row == top).sum())
         far = mean + row.var(correction=0) / (2 * temperatures)
-        dotted = {"color": "black", "lw": 1.3}
-        axes.plot(temperatures[near >= mean], near[near >= mean], ":", label="asymptotes", **dotted)
-        axes.plot(temperatures[far <= top], far[far <= top], ":", **dotted)
+        thin = {"color": "black", "lw": 1.3}
+        axes.plot(temperatures[near >= mean], near[near >= mean], ":", label="max − t·log(n/m)", **thin)
+        axes.plot(temperatures[far <= top], far[far <= top], "-.", label="mean + var/2t", **thin)
         value = lae_core.logavgexp(row.expand(len(temperatures), -1), temperatures)
         axes.plot(temperatures, value, **pool_style("lae"))
         axes.axhline(top, **pool_style("max") | {"lw": 1.2})
         axes.axhline(mean, **pool_style("avg") | {"lw": 1.2})
         margin = 0.12 * (top - mean)
-        axes.set(xscale="log", ylabel="value", title=title, ylim=(mean - margin, top + margin))
+        axes.set(xscale="log", ylabel="pooled value", title=title, ylim=(mean - margin, top + margin))
     panels[0].legend(loc="center right")
     panels[-1].set_xlabel("temperature t")
     return fig
@@ -54,7 +54,9 @@ def growth(row: Tensor, clutter: float) -> Figure:
     fig, panels = plt.subplots(1, 2, figsize=(6.4, 3.8), sharey=True)
     for axes, (title, rows) in zip(panels, ways.items(), strict=True):
         for label, (name, pool) in pools.items():
-            axes.plot(times, [pool(z) - pool(row) for z in rows], **pool_style(name) | {"label": label})
+            # lines lie on each other: broad below, thin above
+            look = pool_style(name) | {"label": label, "lw": {"max": 6, "avg": 3.5}.get(name, 1.9)}
+            axes.plot(times, [pool(z) - pool(row) for z in rows], **look, alpha=0.5 if name == "max" else 1)
         for t, dash in zip(temperatures, DASHES[1:], strict=False):
             change = [lae_core.logavgexp(z, t) - lae_core.logavgexp(row, t) for z in rows]
             look = pool_style("lae") | {"label": f"LAE, t = {t:g}", "linestyle": dash}
@@ -82,10 +84,10 @@ def errors_over_temperature(measured: pd.DataFrame, dtypes: tuple[str, ...]) -> 
                 line = here[here.form == form]
                 axes.plot(line.t, line[quantity].clip(lower=1e-2), color=colour, ls=dash, lw=width, label=form)
             top = 10 * here.loc[here[quantity] < float("inf"), quantity].max()
-            axes.axhspan(wrong, max(top, 2 * wrong), color="#e8e8e8")
+            axes.axhspan(wrong, max(top, 2 * wrong), color="#e8e8e8", label="no digit right")
             axes.set(xscale="log", yscale="log", title=f"{words}, {dtype}", ylim=(5e-3, max(top, 2 * wrong)))
             axes.set_xticks([1e-2, 1, 1e2, 1e4, 1e6])
     fig.supxlabel("temperature t", fontsize=11)
     fig.supylabel("error in ε", fontsize=11)
-    fig.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    fig.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return fig

@@ -146,7 +146,7 @@ def test_pages_get_the_claims_that_they_include(book):
     assert (generated / "claim_T1.md").read_text() == (
         "{ref}`T1 <claim-t1>` One and one are two.\n"
         ": [proved]{.lae-verdict .lae-proved} (symbolic) See [One](/notebooks/part/one.ipynb), {numref}`fig-one`.\n\n"
-        "  ```{dropdown} The numbers, the regime and the rule\n  Algebra says so.\n\n  ```\n"
+        "  ```{dropdown} Numbers, networks and rule\n  Algebra says so.\n\n  ```\n"
     )
     missing = (generated / "claim_C1.md").read_text()
     assert missing.startswith("{ref}`C1 <claim-c1>` It learns faster.\n: [open]")
