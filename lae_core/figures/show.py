@@ -27,7 +27,8 @@ POOLS = {"comparison", "pool", "squeeze_pool"}  # columns that name pools
 def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: int = 3, **names: str) -> HTML:
     """A frame as a table: the given columns, numbers to `digits` places, booleans as yes and no, data sets by name.
 
-    Pools have the names of the figures. A column `p` holds p-values. `names` gives columns another heading: ``show(frame, p="p-value")``.
+    Pools have the names of the figures, and a column `p` holds p-values. `names` gives columns another heading:
+    ``show(frame, p="p-value")``.
     """
     shown = (frame[list(columns)] if columns else frame).copy()
     for column in shown.columns:
