@@ -225,8 +225,9 @@ def over_temperature(
     # In a narrower figure letters would be too small on a phone.
     figure, grid = _line_panels(panels, ylabel, across=across, size=(max(2.5, 6.4 / across), 3.6), sharey="row")
     for title, axes in grid.items():
-        for pool, (t0, runs) in panels[title].items():
-            axes.plot(t0, runs.T, ".", color=style_of(pool)["color"], alpha=0.35, markersize=4)
+        for number, (pool, (t0, runs)) in enumerate(panels[title].items()):
+            beside = np.multiply(t0, 1.06 ** (number - (len(panels[title]) - 1) / 2))  # dots of pools stand apart
+            axes.plot(beside, runs.T, "o", color=style_of(pool)["color"], alpha=0.45, markersize=4, markeredgewidth=0)
         if reference:
             _reference(axes, reference[title])
         lines = panels[title].values()
@@ -309,13 +310,16 @@ PRECISIONS: dict[str, dict[str, Any]] = {
 
 
 def side_by_side(panels: Mapping[str, Lines], ylabel: str, *, marked: float) -> Figure:
-    """Panels, two a row, of lines over the temperature on common axes, one line per dtype of the pool.
+    """Panels, two a row, of lines over the temperature on common axes, one line per dtype of the pool, runs as dots.
 
     `marked` is a temperature to point out.
     """
     look = PRECISIONS.__getitem__
     figure, grid = _line_panels(panels, ylabel, across=2, size=(3.8, 3.4), look=look, sharex=True, sharey=True)
     for title, axes in grid.items():
+        for number, (dtype, (t, runs)) in enumerate(panels[title].items()):
+            beside = np.multiply(t, 1.1 ** (number - (len(panels[title]) - 1) / 2))
+            axes.plot(beside, runs.T, "o", color=look(dtype)["color"], alpha=0.45, markersize=4, markeredgewidth=0)
         axes.axvline(marked, color="0.4", linestyle=":", linewidth=1)
         _temperature_axis(axes, panels[title])
         axes.set_xlabel("temperature t at the start")

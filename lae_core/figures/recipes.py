@@ -70,8 +70,7 @@ def speed_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """What `lae bench training` found of each recipe's loop."""
     return pd.DataFrame(
         {
-            "recipe": of["recipe"],
-            "views": of["augment"],
+            "recipe": f"{of['recipe']}, {of['augment']}",
             "precision": of["precision"],
             "pictures per second": round(of["pictures_per_second"]["ours"]),
             "× plain PyTorch": of["ratio"]["plain PyTorch"],

@@ -14,18 +14,21 @@ from lae_core.evidence.claims import load_claims
 from lae_core.evidence.outcomes import accuracies, cpu_hours, describe_runs
 from lae_core.evidence.text import p_text, sentence, true_minus
 from lae_core.evidence.verdicts import Verdict
+from lae_core.figures.style import name_pools
 from lae_core.paper import DATA_LABELS
 from lae_core.runs.gather import missing_runs
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 
 CLAIMS = Path("book") / "claims.yml"  # from the root of the project, where notebooks run
+POOLS = {"comparison", "pool", "squeeze_pool"}  # columns that name pools
 
 
 def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: int = 3, **names: str) -> HTML:
     """A frame as a table: the given columns, numbers to `digits` places, booleans as yes and no, data sets by name.
 
-    A column `p` holds p-values. `names` gives columns another heading: ``show(frame, p="p-value")``.
+    Pools have the names of the figures, and a column `p` holds p-values. `names` gives columns another heading:
+    ``show(frame, p="p-value")``.
     """
     shown = (frame[list(columns)] if columns else frame).copy()
     for column in shown.columns:
@@ -35,8 +38,16 @@ def show(frame: pd.DataFrame, columns: Sequence[str] | None = None, *, digits: i
         shown["data"] = shown["data"].replace(DATA_LABELS)
     if "p" in shown:
         shown["p"] = [p_text(value) if isinstance(value, float) else value for value in shown["p"]]
+    for column in POOLS & set(shown):
+        shown[column] = [name_pools(value) if isinstance(value, str) else value for value in shown[column]]
     table = shown.rename(columns=names | {c: c.replace("_", " ") for c in shown.columns if c not in names})
     return _table(table, "lae-table lae-figures", digits)
+
+
+def with_interval(frame: pd.DataFrame, centre: str) -> pd.DataFrame:
+    """The frame with the column `centre` and its interval, `low` to `high`, in one column: +0.21 (+0.08 to +0.34)."""
+    texts = [f"{c:+.2f} ({a:+.2f} to {b:+.2f})" for c, a, b in zip(frame[centre], frame.low, frame.high, strict=True)]
+    return frame.assign(**{f"{centre} (95 % interval)": [text.replace("-", "−") for text in texts]})
 
 
 def show_text(frame: pd.DataFrame) -> HTML:
@@ -53,7 +64,7 @@ def _verdict_text(verdict: Verdict) -> str:
     scale = verdict.scale if verdict.n is None else f"{verdict.scale}, n = {verdict.n}"
     because = sentence(verdict.because)
     reason = f" {because}" if verdict.because and because != verdict.evidence else ""
-    lines = [f"**{verdict.claim}: {verdict.verdict}** ({scale}).{reason} {true_minus(verdict.evidence)}"]
+    lines = [name_pools(f"**{verdict.claim}: {verdict.verdict}** ({scale}).{reason} {true_minus(verdict.evidence)}")]
     lines += [f"- *Regime*: {regime}." for regime in verdict.regime]
     return "\n".join([*lines, f"- *Rule*: {true_minus(verdict.rule)}"] if verdict.rule else lines)
 
@@ -68,18 +79,20 @@ def show_runs(
 ) -> Markdown:
     """How an experiment was run, in one paragraph: network, pictures, accuracy of the baseline arm, n and CPU-hours.
 
-    Where runs are not recorded yet it says how many, what they would cost, and the command.
+    The baseline arm is the one with average pooling. Where runs are not recorded yet it says how many, what they would
+    cost, and the command.
     """
     known = list({record.key: record for records in runs.values() for record in records}.values())
-    text = "No run is recorded yet."
+    texts = []
     if baseline:
-        reached = f"The baseline arm reaches {np.mean(accuracies(baseline)):.1f} % (n = {len(baseline)})."
-        text = f"{describe_runs(baseline)} {reached} {len(known)} runs, {cpu_hours(known):.1f} CPU-hours."
+        reached = f"With average pooling it reaches {np.mean(accuracies(baseline)):.1f} % (n = {len(baseline)})."
+        texts.append(f"{describe_runs(baseline)} {reached} {len(known)} runs, {cpu_hours(known):.1f} CPU-hours.")
     missing, hours = missing_runs(arms, runs, seeds)
     if missing:
         cost = f", about {hours:.1f} CPU-hours" if known else ""
-        text += f" **{missing} runs are not recorded yet**{cost}: `{command}`."
-    return Markdown(text)
+        few = f"{missing} runs are not recorded yet" if known else f"None of the {missing} runs is recorded yet"
+        texts.append(f"**{few}**{cost}: `{command}`.")
+    return Markdown(" ".join(texts))
 
 
 def show_summary(verdicts: Sequence[Verdict]) -> HTML:
@@ -94,7 +107,7 @@ def show_cost(bill: pd.DataFrame) -> Markdown:
     hours = str(bill.columns[-1])
     return Markdown(
         " ".join(
-            f"{what}: {runs:,} trainings, about {time:,.0f} {hours}."
+            f"{what[:1].upper()}{what[1:]}: {runs:,} trainings, about {time:,.0f} {hours}."
             for what, runs, time in zip(bill["what"], bill["runs"], bill[hours], strict=True)
         )
     )

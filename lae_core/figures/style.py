@@ -7,6 +7,7 @@ own white background, so that the dark theme shows them as cards.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import matplotlib as mpl
@@ -21,15 +22,15 @@ _POOLS: dict[str, tuple[str, str, Any, str]] = {
     "max": ("Max", "#7f0000", (0, (5, 2)), "^"),
     "lse": ("LSE", "#9e0a5b", (0, (1, 1.2)), "v"),
     "mixed": ("Mixed", "#de790b", (0, (6, 2, 1, 2)), "D"),
-    "mixed-channel": ("Mixed p. chn", "#9b5506", (0, (6, 2, 1, 2, 1, 2)), "d"),
+    "mixed-channel": ("Mixed per channel", "#9b5506", (0, (6, 2, 1, 2, 1, 2)), "d"),
     "gated": ("Gated", "#974743", (0, (3, 1.5)), "P"),
-    "gated-channel": ("Gated p. chn", "#75006c", (0, (3, 1.5, 1, 1.5)), "X"),
+    "gated-channel": ("Gated per channel", "#75006c", (0, (3, 1.5, 1, 1.5)), "X"),
     "gem": ("GeM", "#899a52", (0, (8, 3)), "h"),
     "lae": ("LAE", "#4b97e2", "-", "o"),
-    "lae-one": ("LAE + train t", "#0178ef", (0, (4, 1)), ">"),
-    "lae-channel": ("LAE + train t p. chn", "#002aa4", (0, (4, 1, 1, 1)), "<"),
-    "lae-context": ("LAE + context t", "#40a47e", (0, (2, 1)), "p"),
-    "lae-context-channel": ("LAE + context t p. chn", "#098e95", (0, (2, 1, 1, 1)), "*"),
+    "lae-one": ("LAE (trained t)", "#0178ef", (0, (4, 1)), ">"),
+    "lae-channel": ("LAE (t per channel)", "#002aa4", (0, (4, 1, 1, 1)), "<"),
+    "lae-context": ("LAE (context t)", "#40a47e", (0, (2, 1)), "p"),
+    "lae-context-channel": ("LAE (context t per channel)", "#098e95", (0, (2, 1, 1, 1)), "*"),
 }
 
 POOL_COLOURS: dict[str, str] = {name: colour for name, (_, colour, _, _) in _POOLS.items()}
@@ -95,15 +96,37 @@ def pool_style(pool: str | PoolSpec, *, marker: bool = False) -> dict[str, Any]:
 
 
 def style_of(pool: str) -> dict[str, Any]:
-    """`pool_style` with the marker, and with the initial temperature in the label where the spec gives one.
+    """`pool_style` with the marker, and with the temperature in the label where the spec gives one.
 
-    >>> style_of("lae(t0=4, train=one)")["label"]
-    'LAE t₀=4 + train t'
+    >>> style_of("lae(t0=4)")["label"], style_of("lae(t0=4, train=one)")["label"]
+    ('LAE (t = 4)', 'LAE (trained t from 4)')
     """
     style = pool_style(pool, marker=True)
     if "t0=" not in pool:
         return style
-    return style | {"label": style["label"].replace("LAE", f"LAE t₀={PoolSpec.parse(pool)['t0']:g}")}
+    t0, label = f"{PoolSpec.parse(pool)['t0']:g}", str(style["label"])
+    return style | {"label": f"{label[:-1]} from {t0})" if label.endswith(")") else f"{label} (t = {t0})"}
+
+
+# A spec in a text. Bare "max" and "mixed" are words as well: they count alone or beside "against".
+_SPEC = re.compile(
+    r"\b(?:(?:avg|gem|lae)|(?:max|lse|mixed|gated)(?=\(| against )|(?<=against )(?:max|lse|mixed|gated)|^(?:max|lse|mixed|gated)$)"
+    r"(?:\([\w=., ]*\))?(?![\w(-])"
+)
+
+
+def name_pools(text: str) -> str:
+    """A text with the pools named as figures name them; a spec that says more than that stays as it is.
+
+    >>> name_pools("CIFAR-10: lae(train=one) against max, not lae(form=textbook)")
+    'CIFAR-10: LAE (trained t) against Max, not lae(form=textbook)'
+    """
+    return _SPEC.sub(lambda found: _name(found[0]), text)
+
+
+def _name(spec: str) -> str:
+    given = {part.partition("=")[0].strip() for part in spec.partition("(")[2].rstrip(")").split(",")}
+    return str(style_of(spec)["label"]) if given <= {"", "t0", "train"} else spec
 
 
 def heat_cells(axes: Any, cells: Any, *, digits: int = 2) -> None:

@@ -32,7 +32,7 @@ def labels(axis):
 def test_strips_name_each_pool_once_and_mark_the_reference():
     samples = {"avg": [-3.0, -1.0], "lae(t0=4)": [-5.0, -4.0]}
     first = strips({"A": {"zoom": samples, "crop": samples}}, "points").axes[0]
-    assert labels(first.yaxis) == ["Average", "LAE t₀=4"]
+    assert labels(first.yaxis) == ["Average", "LAE (t = 4)"]
     assert any(list(line.get_xdata()) == [-2.0, -2.0] for line in first.lines)
 
 

@@ -77,6 +77,15 @@ def test_small_p_values_are_not_shown_as_zero():
     assert cells.rows == [["gain", "p"], ["−0.50", "< 0.001"], ["0.25", "0.5"]]
 
 
+def test_pools_of_a_table_have_the_names_of_figures_and_intervals_one_column():
+    frame = pd.DataFrame(
+        {"pool": ["max", "lae(t0=4, train=one)"], "gain": [-0.5, 0.2], "low": [-1, 0.1], "high": [0, 0.3]}
+    )
+    cells = Cells()
+    cells.feed(shown.show(shown.with_interval(frame, "gain"), ["pool", "gain (95 % interval)"]).data)
+    assert cells.rows[1:] == [["Max", "−0.50 (−1.00 to +0.00)"], ["LAE (trained t from 4)", "+0.20 (+0.10 to +0.30)"]]
+
+
 def test_a_ruling_has_word_scale_n_regime_and_rule_and_in_short_the_words_of_the_claim(tmp_path, monkeypatch):
     verdict = Verdict(
         "E3", "open", "At -1.5 points, p < 0.05.", "cpu", because="n = 5, the rule asks for 10", rule="Reproduced if higher.",
