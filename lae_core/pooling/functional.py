@@ -46,7 +46,8 @@ def logavgexp(
         dim: the dimension or dimensions to pool over; None pools over all.
         mask: boolean, broadcastable to the shape of z. Elements where it is False count neither in the sum nor in n.
         weights: how much each element counts, broadcastable to the shape of z: the mean becomes a weighted mean. Only their
-            ratios within a row matter. An element of weight 0 does not count, as with a mask, and has no gradient.
+            ratios within a row matter; in float32 and half types, one below 1e-38 of the row's largest counts as that much,
+            and in float64 one below 2e-308. An element of weight 0 does not count, as with a mask, and has no gradient.
             Gradients flow to other weights. A row with a negative, infinite or nan weight gives nan.
         keepdim: keep the pooled dimensions with size 1.
 
@@ -242,12 +243,12 @@ def _check_t(t: float | Tensor, shape: Sequence[int], z: Tensor) -> Tensor:
     least, most = _RANGE[dtype]
     if not isinstance(t, Tensor):
         try:
-            positive = bool(0 < t < math.inf)
-        except (TypeError, ValueError):  # not ordered, or several numbers
+            positive, number = bool(0 < t < math.inf), float(min(max(t, least), most))
+        except (TypeError, ValueError):  # not ordered, or an array
             raise TypeError(f"t is {t!r}: the temperature must be a positive number or a tensor") from None
         if not positive:
             raise ValueError(f"t is {t!r}: the temperature must be a positive, finite number")
-        return torch.full((), float(min(max(t, least), most)), dtype=dtype, device=z.device)
+        return torch.full((), number, dtype=dtype, device=z.device)
     if not t.dtype.is_floating_point:
         raise TypeError(f"t has dtype {t.dtype}: the temperature must be a floating-point tensor or a number")
     if t.dim() == 0:

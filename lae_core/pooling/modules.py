@@ -148,7 +148,8 @@ class LAEPool(GlobalPool):
     """LAE over positions, with a temperature that is fixed, trained as one number, or trained for each channel.
 
     The module holds log t, so that no step of an optimiser can make the temperature negative; a fixed one is a buffer.
-    With a floor `t_min` it holds log(t - t_min), so that no step can take t below that.
+    With a floor `t_min` it holds log(t - t_min), so that no step can take t below that. The floor is an argument, as a stride
+    is, and not in the `state_dict`: a pool that loads one needs the same `t_min`.
     `textbook` computes t (logsumexp(z / t) - log n) as the paper writes it, which loses precision at high t: for comparison.
     """
 

@@ -20,7 +20,10 @@ def swap_global_pool(model: nn.Module, spec: str | PoolSpec, check: bool = True)
     once without data (shapes alone), so it may be a module anywhere or a function called inside `forward`. It may pool
     positions, or tokens as those transformers do that do not read a class token. What comes after it sees the shapes that it
     saw before. timm's `reset_classifier(n)` keeps the new pool. Train or load as usual: the pool's parameters are in
-    `model.parameters()` and in the `state_dict`.
+    `model.parameters()` and in the `state_dict`. An optimiser that exists already does not know them: make it afterwards.
+
+    Where `forward` calls a function, the module before it gives the pooled features from then on: `model.features(x)` of a
+    MobileNet has one position. A hook for feature maps, as for Grad-CAM, belongs on a layer inside that module.
 
     The swap is tried on a copy first, with a small random batch, in eval and in train mode: with the pool that the model has now
     in the new place, the copy must compute what it computes now, and its output must depend on that pool.

@@ -422,3 +422,9 @@ def test_half_types_agree_with_float32_where_some_rows_need_care(dtype, t, train
         found.append((value, *torch.autograd.grad(value.sum(), (x, heat) if trained else x)))
     for half, single in zip(*found, strict=True):
         torch.testing.assert_close(half.float(), single, rtol=2 * torch.finfo(dtype).eps, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 1)])
+def test_an_array_of_numpy_is_no_temperature(shape):
+    with pytest.raises(TypeError, match="t is array"):
+        logavgexp(torch.randn(3, 4), np.ones(shape))
