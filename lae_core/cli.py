@@ -286,7 +286,7 @@ def _add_records(commands: argparse._SubParsersAction) -> None:
     )
     add.add_argument("files", nargs="+", metavar="FILE", help="an export, a record.json, or a directory of such")
     add.add_argument("--into", default="book/results/gpu.jsonl", metavar="FILE", help="default book/results/gpu.jsonl")
-    add.set_defaults(run="lae_core.runs.incoming:main", extra="models")
+    add.set_defaults(run="lae_core.runs.merge:main", extra="models")
 
 
 def _check_bench(args: argparse.Namespace) -> None:

@@ -24,7 +24,7 @@ from lae_core.training.config import RunConfig
 
 WORKERS = 2
 OVERHEAD_WANTED = 0.050  # seconds per run
-LOOK = 0.1  # seconds between two looks at the driver
+LOOK_SECONDS = 0.1  # between two looks at the driver
 
 
 def trivial(config: RunConfig, *, checkpoint_dir: Path | None = None) -> dict[str, Any]:
@@ -53,8 +53,8 @@ def _recorded(store: Path) -> int:
     return sum(1 for _ in store.glob("*/record.json"))
 
 
-def _watched(store: Path, runs: int) -> dict[str, Any]:
-    """A driver from start to end: its seconds, its memory when runs begin, and the most that it took."""
+def _run_watched(store: Path, runs: int) -> dict[str, Any]:
+    """Start a driver and watch it until it ends: its seconds, its memory when the first run is recorded, and the most."""
     begin = time.perf_counter()
     process = _start(store, runs)
     driver, memory = psutil.Process(process.pid), []
@@ -63,7 +63,7 @@ def _watched(store: Path, runs: int) -> dict[str, Any]:
             memory.append((any(store.glob("*/record.json")), driver.memory_info().rss))
         except psutil.NoSuchProcess:
             break
-        time.sleep(LOOK)
+        time.sleep(LOOK_SECONDS)
     seconds = time.perf_counter() - begin
     if process.wait() != 0:
         raise RuntimeError(f"the driver ended with exit code {process.returncode}")
@@ -71,16 +71,16 @@ def _watched(store: Path, runs: int) -> dict[str, Any]:
     return {"seconds": seconds, "driver_bytes_at_first": at_work[0], "driver_bytes_at_most": max(at_work)}
 
 
-def _disturbed(store: Path, runs: int, kills: int, seed: int) -> list[int]:
-    """A sweep whose driver is killed at `kills` random moments and started again; how many runs each kill found done."""
+def _run_with_kills(store: Path, runs: int, kills: int, seed: int) -> list[int]:
+    """Kill the driver of a sweep at `kills` random moments, and start it again each time; runs recorded at each kill."""
     draw = random.Random(seed)
     moments = sorted(draw.sample(range(1, runs), kills))
     found = []
     for moment in moments:
         process = _start(store, runs)
         while _recorded(store) < moment and process.poll() is None:
-            time.sleep(LOOK)
-        time.sleep(draw.random() * LOOK)
+            time.sleep(LOOK_SECONDS)
+        time.sleep(draw.random() * LOOK_SECONDS)
         process.kill()
         process.wait()
         found.append(_recorded(store))
@@ -97,9 +97,9 @@ def _results(store: Path, runs: int) -> list[dict[str, Any]]:
 def measure(runs: int, killed_runs: int, kills: int, seed: int = 0) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         calm, disturbed = Path(name) / "calm", Path(name) / "disturbed"
-        first = _watched(calm, runs)
-        again = _watched(calm, runs)
-        found = _disturbed(disturbed, killed_runs, kills, seed)
+        first = _run_watched(calm, runs)
+        again = _run_watched(calm, runs)
+        found = _run_with_kills(disturbed, killed_runs, kills, seed)
         left = sum(1 for path in disturbed.glob("*/*") if path.name != "record.json")
         equal = _results(disturbed, killed_runs) == _results(calm, killed_runs)
         return {

@@ -38,7 +38,7 @@ def errors(pool: str, z: Tensor) -> pd.DataFrame:
 
 
 def _parts(spec: PoolSpec, z: Tensor) -> dict[str, np.ndarray]:
-    """Of each row: the value, its gradient to z and to log t. Rows are channels, each with a temperature of its own."""
+    """Each row's value, and its gradients to z and to log t. Rows are channels, each with a temperature of its own."""
     module = make_pool(spec, len(z)).to(z.dtype)
     leaf = z[None].clone().requires_grad_()
     value = module(leaf)

@@ -1,7 +1,7 @@
 """A textbook training program: the yardstick for our loop's speed and accuracy.
 
 Plain PyTorch as one finds it in tutorials: a residual network written out, pictures as PIL images through torchvision's
-transforms and a DataLoader, torch's own optimiser and scheduler. Of `lae_core` it takes the config, which names size and
+transforms and a DataLoader, torch's own optimiser and scheduler. It takes from `lae_core` the config, which names size and
 recipe, the pictures and the learning-rate schedule.
 """
 

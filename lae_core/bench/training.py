@@ -46,7 +46,7 @@ def bench_augmentation(pictures: data.Pictures, rounds: int) -> list[dict[str, A
     theirs = {"autoaugment": train_transform("autoaugment", mean, std), "resize-crop": resize_crop}
     rows = []
     for kind, transform in theirs.items():
-        draws, view = augment.trainer(kind, pictures, 32)
+        draws, view = augment.training_view(kind, pictures, 32)
 
         def ours(draws: int = draws, view: Callable = view) -> Tensor:
             uniforms = torch.rand(batch, draws, generator=generator, dtype=torch.float64)
@@ -184,18 +184,18 @@ def _show(result: dict[str, Any]) -> None:
             us = f"ours {row['ours']:8.1f}   torchvision {row['torchvision']:8.1f}"
             print(f"  {row['view']:<14} {us}   {row['ratio']:.1f}×")
         print("loop, pictures per CPU-second (one thread)")
-        for of in result["recipes"]:
-            peers = ", ".join(f"{ratio:.2f}× {peer}" for peer, ratio in of["ratio"].items())
+        for row in result["recipes"]:
+            peers = ", ".join(f"{ratio:.2f}× {peer}" for peer, ratio in row["ratio"].items())
             print(
-                f"  {of['recipe']:<10} {of['augment']:<12} {of['precision']}  {of['pictures_per_second']['ours']:6.0f}"
-                f"   {peers}   {100 * of['share_of_peak']:.0f} % of the GEMM peak,"
-                f" {100 * of['not_network']:.0f} % not network"
+                f"  {row['recipe']:<10} {row['augment']:<12} {row['precision']}  {row['pictures_per_second']['ours']:6.0f}"
+                f"   {peers}   {100 * row['share_of_peak']:.0f} % of the GEMM peak,"
+                f" {100 * row['not_network']:.0f} % not network"
             )
-    for name, of in result.get("accuracy", {}).items():
-        print(f"accuracy, {name}: {json.dumps(of['accuracy'])}")
-        if "difference" in of:
+    for name, found in result.get("accuracy", {}).items():
+        print(f"accuracy, {name}: {json.dumps(found['accuracy'])}")
+        if "difference" in found:
             print(
-                f"  difference {100 * of['difference']:+.2f} ± {100 * of['standard_error']:.2f} points (standard error)"
+                f"  difference {100 * found['difference']:+.2f} ± {100 * found['standard_error']:.2f} points (standard error)"
             )
 
 

@@ -155,7 +155,7 @@ def render(root: Path, source: Path, html: Path, profile: str) -> None:
 
 
 def build(root: Path, output: Path, profile: str, force: bool = False) -> Path:
-    """The whole way; returns the path of `index.html`. Of two builds into one directory the second waits."""
+    """Execute, stage and render; returns the path of `index.html`. A second build into the same directory waits."""
     output = check_book_directory(output, root)
     executed = execute_all(root, book_notebooks(root), profile, force)
     output.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ from lae_core.training.datasets import DATASETS
 
 # Bytes of a picture that is kept as ImageNet has it, uncompressed: 500×375 px is a usual size there. An estimate.
 FULL_SIZE = 3 * 500 * 375
-COPIES = 4  # of the weights in a checkpoint at most: themselves, and Ranger's two moments and slow weights
+COPIES = 4  # most copies of the weights in a checkpoint: themselves, and Ranger's two moments and slow weights
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def hours(configs: Iterable[Config]) -> float:
 
 
 def gigabytes(name: str) -> float:
-    """Of a prepared data set: those with one size of picture are known, the others estimated."""
+    """The size of a prepared data set: known where all pictures have one size, else estimated."""
     spec = DATASETS[name]
     side = name.rpartition("-")[2]  # the shorter one, of pictures that mostly are 4:3
     picture = 3 * 32 * 32 if spec.pixels else 4 * int(side) ** 2 if side.isdecimal() else FULL_SIZE
@@ -133,7 +133,7 @@ def report(planned: Plan, store: Path) -> str:
 
 
 def _checkpoint_gigabytes(configs: Iterable[Config]) -> float:
-    """Of the largest network, one checkpoint at a time."""
+    """The size of the largest network's checkpoint; one is kept at a time."""
     kinds = {(c.network, c.depth, c.width, c.squeeze): c for c in configs if isinstance(c, RunConfig)}
     return COPIES * 4 * max((_parameters(config) for config in kinds.values()), default=0) / 1e9
 

@@ -23,7 +23,7 @@ import pandas as pd
 from lae_core.evidence.outcomes import accuracies, common_repeats, with_repeats
 from lae_core.evidence.stats import ALPHA, Estimate, Interval, holm, mean_of, paired
 from lae_core.evidence.text import p_text
-from lae_core.runs.incoming import hardware
+from lae_core.runs.merge import hardware
 from lae_core.runs.records import Record
 
 OUTCOMES = ("higher", "same", "lower", "undecided", "not run")

@@ -236,7 +236,8 @@ def describe_runs(records: Sequence[Record]) -> str:
     over = "seed" if config["fold"] is None else "fold"
     n = len({r.config[over] for r in records})
     pictures = f"{config['subset']:,} training pictures" if config["subset"] else "all training pictures"
-    where = origin.get("gpu") or origin.get("cpu") or "unknown hardware"
+    device = origin.get("device", "cpu")  # a GPU by its name
+    where = origin.get("cpu", "unknown hardware") if device == "cpu" else device
     named = network_title(config)
     if network is not None:  # heads on a frozen network record none
         named += f" with {network['parameters']:,} parameters, pooling {network['pooled_positions']} positions"

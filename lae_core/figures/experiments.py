@@ -46,7 +46,7 @@ def strip(samples: Mapping[str, Sequence[float]], xlabel: str, paper: Mapping[st
     return figure
 
 
-def strips(rows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], xlabel: str) -> Figure:
+def strip_panels(rows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], xlabel: str) -> Figure:
     """One row per setting and one panel per view, with one line per pool: runs as dots, the mean with its interval.
 
     A pool has the same line in all panels of its row; in a panel without its runs the line is empty. A dotted line
@@ -69,7 +69,7 @@ def strips(rows: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]], xlab
     return figure
 
 
-def gains(rows: Mapping[str, Mapping[str, Sequence[float]]], xlabel: str) -> Figure:
+def accuracy_and_gain(rows: Mapping[str, Mapping[str, Sequence[float]]], xlabel: str) -> Figure:
     """One row per setting: left, the accuracy of two pools; right, run by run, by how much the second is above."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 0.5 * len(rows) + 1.4), sharey=True)
     for row, samples in enumerate(rows.values()):
@@ -160,7 +160,7 @@ def _line_panels(
     look: Look = style_of,
     **shared: Any,
 ) -> tuple[Figure, dict[str, Axes]]:
-    """A panel of that size per title and a line per pool in it, filled row by row."""
+    """One panel of that size per title, with one line per pool; panels are filled row by row."""
     down = -(-len(panels) // across)
     figure, grid = plt.subplots(down, across, figsize=(size[0] * across, size[1] * down), squeeze=False, **shared)
     for axes, (title, lines) in zip(grid.flat, panels.items(), strict=False):
@@ -284,7 +284,10 @@ def temperature_ticks(
 
 
 def over_input_size(rows: Mapping[str, tuple[int, Mapping[str, Lines]]], ylabel: str) -> Figure:
-    """A row per setting: the size of training, which is marked, and panels (views) of accuracy over size, a line per pool."""
+    """Accuracy over input size: a row of panels (views) per setting, one line per pool; the size of training is marked.
+
+    `rows` has for each setting that size and the panels.
+    """
     down, across = len(rows), max(len(views) for _, views in rows.values())
     size = (max(2.3 * across + 0.5, 6.4), 2.7 * down + 1)
     figure, grid = plt.subplots(down, across, figsize=size, sharex="row", sharey="row", squeeze=False)
@@ -309,8 +312,8 @@ PRECISIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def side_by_side(panels: Mapping[str, Lines], ylabel: str, *, marked: float) -> Figure:
-    """Panels, two a row, of lines over the temperature on common axes, one line per dtype of the pool, runs as dots.
+def precision_panels(panels: Mapping[str, Lines], ylabel: str, *, marked: float) -> Figure:
+    """Panels, two per row, of lines over the temperature on common axes, one line per dtype of the pool, runs as dots.
 
     `marked` is a temperature to point out.
     """
@@ -331,7 +334,7 @@ def side_by_side(panels: Mapping[str, Lines], ylabel: str, *, marked: float) -> 
 
 
 def noise_over_temperature(errors: pd.DataFrame, marked: float) -> Figure:
-    """Noise of the pooling step by form (columns) and part (rows), a line per precision; `marked` is a temperature.
+    """Noise of the pooling step by form (columns) and part (rows), one line per precision; `marked` is a temperature.
 
     `errors` has the columns form, dtype, t, part and noise, as `rounding.errors` and a chapter make them.
     """

@@ -70,22 +70,22 @@ def speed_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """What `lae bench training` found of each recipe's loop."""
     return pd.DataFrame(
         {
-            "recipe": f"{of['recipe']}, {of['augment']}",
-            "precision": of["precision"],
-            "pictures per second": round(of["pictures_per_second"]["ours"]),
-            "× plain PyTorch": of["ratio"]["plain PyTorch"],
-            "× timm": of["ratio"].get("timm", "–"),
-            "not network (%)": round(100 * of["not_network"]),
-            "of the peak (%)": round(100 * of["share_of_peak"]),
+            "recipe": f"{row['recipe']}, {row['augment']}",
+            "precision": row["precision"],
+            "pictures per second": round(row["pictures_per_second"]["ours"]),
+            "× plain PyTorch": row["ratio"]["plain PyTorch"],
+            "× timm": row["ratio"].get("timm", "–"),
+            "not network (%)": round(100 * row["not_network"]),
+            "of the peak (%)": round(100 * row["share_of_peak"]),
         }
-        for of in rows
+        for row in rows
     )
 
 
 def error_over_time(runs: Runs, data: str, ridge: float | None = None) -> Figure:
     """Validation error in % over CPU-minutes, one line per run and a dot at its end; accuracy of ridge regression in %."""
     figure, axes = plt.subplots(figsize=(6.4, 4))
-    here = {name: records for (name, of), records in runs.items() if of == data}
+    here = {name: records for (name, trained_on), records in runs.items() if trained_on == data}
     for number, (name, records) in enumerate(here.items()):
         colour = SERIES[number % len(SERIES)]
         for record in records:

@@ -15,7 +15,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from lae_core.paper import searches, tables
-from lae_core.paper.lattice import placed
+from lae_core.paper.lattice import locate_rows
 from lae_core.paper.protocol import PYRAMIDNET, WRN, mxresnet, printed_pool
 from lae_core.runs.records import Record
 from lae_core.training import network
@@ -33,7 +33,7 @@ MODERN, MODERN_TFLOPS, MODERN_UTILISATION = "A100", {"fp16": 312, "bf16": 312, "
 
 @dataclass(frozen=True)
 class Work:
-    """`runs` alike trainings on a `share` of the training set; the rest of it, or the test set, validates."""
+    """`runs` equal trainings on a `share` of the training set; the rest of it, or the test set, validates."""
 
     experiment: str
     what: str
@@ -42,7 +42,7 @@ class Work:
     share: float = 1.0
 
     def flops(self) -> float:
-        """Of one run."""
+        """FLOPs of one run."""
         return run_flops(self.config, self.share)
 
 
@@ -68,7 +68,7 @@ _SHAPE = ("network", "depth", "width", "pool", "squeeze", "squeeze_ratio", "sque
 def step_flops(config: RunConfig) -> tuple[float, float]:
     """FLOPs of one picture in a training step (forward and backward) and in a forward pass alone."""
     shape = {name: getattr(config, name) for name in _SHAPE} | {"pool": printed_pool(config.pool)}
-    # of the data only the number of classes matters, of the pool no t₀, of the recipe nothing: one count serves many runs
+    # The count depends on the number of classes and on the kind of pool, not on the pictures, t₀ or recipe.
     twin = {10: "cifar10", 100: "cifar100"}.get(DATASETS[config.data].classes, config.data)
     return _count(RunConfig(data=twin, **shape))
 
@@ -99,7 +99,7 @@ def paper_work(*, temperatures: int, mxresnet_runs: int) -> Iterator[Work]:
         for row in tables()[name].frame().itertuples():
             yield Work(experiment, what, base.replace(data=row.data), tables()[name].n or 0)
         lattice = searches()["lattice"]
-        for row in placed(f"hyper_{name}").itertuples():
+        for row in locate_rows(f"hyper_{name}").itertuples():
             config = base.replace(data=row.data, epochs=lattice["epochs"])
             points = least_points(row.a, row.b, row.c, row.d)
             yield Work("N5", f"lattice search, {what}", config, points * lattice["folds"], share=0.8)

@@ -17,7 +17,7 @@ from lae_core.paper import DATA_LABELS, searches, tables
 from lae_core.runs.lattice_search import Lattice, Point
 
 
-def of_paper() -> Lattice:
+def printed_lattice() -> Lattice:
     """The lattice as the paper prints its start and its ratio."""
     printed = searches()["lattice"]
     return Lattice(**printed["start"], resolution=printed["ratio"])
@@ -44,8 +44,8 @@ def _nearest(value: float, ratio: float) -> int:
     return round(math.log(value) / math.log(ratio))
 
 
-def place(printed: dict[str, str], lattice: Lattice) -> tuple[Point, bool]:
-    """The point nearest to a printed row, and whether it gives all three of the row's values exactly."""
+def locate(printed: dict[str, str], lattice: Lattice) -> tuple[Point, bool]:
+    """The point of the lattice nearest to a printed row, and whether it gives all three of the row's values as printed."""
     lr, weight_decay, momentum = (float(printed[key]) for key in ("lr", "weight_decay", "momentum"))
     r, most = lattice.resolution, lattice.scalings
     decay = _nearest(weight_decay / lattice.weight_decay, r)
@@ -59,15 +59,15 @@ def place(printed: dict[str, str], lattice: Lattice) -> tuple[Point, bool]:
     return point, all(_agrees(found[key], printed[key]) for key in found)
 
 
-def placed(name: str, lattice: Lattice | None = None) -> pd.DataFrame:
+def locate_rows(name: str, lattice: Lattice | None = None) -> pd.DataFrame:
     """A hyperparameter table with the steps of every row (`a`, `b`, `c`, `d`), its exact values and `rule`.
 
     `rule` is "lattice", "μ ÷ r" for rows explained by the fourth kind of step, or "none".
     """
-    lattice = lattice or of_paper()
+    lattice = lattice or printed_lattice()
     rows = []
     for row in tables()[name].printed().to_dict("records"):
-        point, exact = place(row, lattice)
+        point, exact = locate(row, lattice)
         a, b, inertia = point
         c = min(inertia, lattice.scalings)
         rule = "none" if not exact else ("μ ÷ r" if inertia > c else "lattice")
@@ -80,7 +80,7 @@ def placed(name: str, lattice: Lattice | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def in_ranges() -> pd.DataFrame:
+def values_in_ranges() -> pd.DataFrame:
     """Every value of the MXResNet table, with the range that the paper says was searched first, and whether inside.
 
     `position` is −1 at the lower and +1 at the upper end, on the scale that was sampled.

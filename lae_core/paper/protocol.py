@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lae_core.paper import searches, tables
-from lae_core.paper.lattice import of_paper
+from lae_core.paper.lattice import printed_lattice
 from lae_core.pooling import PoolSpec
 from lae_core.training.config import Precision, RunConfig
 
@@ -96,7 +96,7 @@ class Search:
 def lattice_searches() -> dict[str, Search]:
     """N5: one search for each row of the hyperparameter tables of WRN-18-6, without and with Squeeze-and-Excitation."""
     printed = searches()["lattice"]
-    settings = {"lattice": of_paper(), "folds": printed["folds"]}
+    settings = {"lattice": printed_lattice(), "folds": printed["folds"]}
     found = {}
     for row in tables()["hyper_wrn"].frame().itertuples():
         config = WRN.replace(pool=row.pool, data=row.data, epochs=printed["epochs"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lae_core.runs.export import export, read_export
 from lae_core.runs.files import StoreError, UsageError, check_output_file
-from lae_core.runs.incoming import Found, problems
+from lae_core.runs.merge import Located, find_conflicts
 from lae_core.runs.plan import expand, read_plan
 from lae_core.runs.records import Record, RunStore
 from lae_core.runs.sweep import sweep
@@ -45,8 +45,8 @@ def main(args: argparse.Namespace) -> int:
         kept = _exported(args.export)  # once more: others may have added records during the sweep
         found = [record for record in map(store.get, todo) if record is not None]
         sources = {args.export: kept, str(store.root): found}
-        if wrong := problems([Found(record, where) for where, part in sources.items() for record in part]):
-            print("\n".join([f"lae sweep: {line}" for line in wrong[:20]]), file=sys.stderr)
+        if conflicts := find_conflicts([Located(record, where) for where, part in sources.items() for record in part]):
+            print("\n".join([f"lae sweep: {line}" for line in conflicts[:20]]), file=sys.stderr)
             print(f"lae sweep: nothing was written to {args.export}; the store keeps the records", file=sys.stderr)
             return 1
         count = export([*kept, *found], args.export, experiment=Path(args.export).stem)

@@ -97,7 +97,7 @@ def mirror_draw(kind: str) -> int:
     return 0 if kind == "resize-crop" else 2
 
 
-def trainer(
+def training_view(
     kind: str,
     pictures: Pictures,
     size: int,
@@ -143,7 +143,7 @@ def cutout(images: Tensor, uniforms: Tensor, side: int, mean: tuple[float, ...])
 
 
 def with_cutout(draws: int, view: Callable, side: int, mean: tuple[float, ...]) -> tuple[int, Callable]:
-    """What `trainer` gives, with `cutout` of its pictures; two more uniforms per picture."""
+    """What `training_view` gives, with `cutout` of its pictures; two more uniforms per picture."""
     return draws + 2, lambda index, uniforms: cutout(view(index, uniforms[:, :-2]), uniforms[:, -2:], side, mean)
 
 
@@ -153,7 +153,7 @@ def whole(pictures: Pictures, index: Tensor, size: int, chunk: int = 64) -> Tens
     if images is not None and images.shape[-2:] == (size, size):
         return images if len(index) == len(images) else images[send(index, images.device)]
     heights, widths = pictures.shapes[index].unbind(1)
-    return _fixed(pictures, index, torch.stack([heights * 0, widths * 0, heights, widths], 1), size, chunk)
+    return _resize_in_chunks(pictures, index, torch.stack([heights * 0, widths * 0, heights, widths], 1), size, chunk)
 
 
 def centre(pictures: Pictures, index: Tensor, size: int, share: float = 0.875, chunk: int = 64) -> Tensor:
@@ -161,10 +161,10 @@ def centre(pictures: Pictures, index: Tensor, size: int, share: float = 0.875, c
     shapes = pictures.shapes[index]
     side = (shapes.amin(1) * share).round().long()
     top, left = (shapes[:, 0] - side) // 2, (shapes[:, 1] - side) // 2
-    return _fixed(pictures, index, torch.stack([top, left, side, side], 1), size, chunk)
+    return _resize_in_chunks(pictures, index, torch.stack([top, left, side, side], 1), size, chunk)
 
 
-def _fixed(pictures: Pictures, index: Tensor, boxes: Tensor, size: int, chunk: int) -> Tensor:
+def _resize_in_chunks(pictures: Pictures, index: Tensor, boxes: Tensor, size: int, chunk: int) -> Tensor:
     parts = [
         resize_boxes(pictures, i, b, size).round_().clamp_(0, 255).to(torch.uint8)
         for i, b in zip(index.split(chunk), boxes.split(chunk), strict=True)

@@ -56,7 +56,7 @@ def pool_spread(model: nn.Module, network: nn.Module, images: Tensor, split: Spl
     return finite(seen[0].flatten(2).double().std(2, unbiased=False).mean().item())
 
 
-def over_sizes(model: nn.Module, config: RunConfig, split: Split) -> dict[str, dict[str, float]]:
+def accuracy_by_input_size(model: nn.Module, config: RunConfig, split: Split) -> dict[str, dict[str, float]]:
     """Accuracy at each of `input_sizes`: pictures zoomed, cut or padded with zeros, cut or padded with noise (E5).
 
     Padding is done after normalisation, so zeros are the mean colour and the noise has the pictures' own spread.
@@ -66,12 +66,12 @@ def over_sizes(model: nn.Module, config: RunConfig, split: Split) -> dict[str, d
     table: dict[str, dict[str, float]] = {view: {} for view in augment.VIEWS}
     for size in config.input_sizes:
         noise = torch.Generator().manual_seed(config.seed)
-        tries: dict[str, tuple[Tensor, Prepare | None]] = {
+        shown: dict[str, tuple[Tensor, Prepare | None]] = {
             "zoom": (views(config, split, size, split.valid_index), None),
             "crop-zero": (plain, partial(augment.crop_or_pad, size=size)),
             "crop-noise": (plain, partial(augment.crop_or_pad, size=size, noise=noise)),
         }
-        for view, (images, prepare) in tries.items():
+        for view, (images, prepare) in shown.items():
             _, wrong, count = evaluate(model, images, labels, split, prepare).tolist()
             table[view][str(size)] = 1 - wrong / count
     return table
@@ -100,6 +100,6 @@ def temperatures(model: nn.Module) -> dict[str, dict[str, float | None]]:
     for name, module in model.named_modules():
         if isinstance(module, GlobalPool) and hasattr(module, "temperature"):
             t: Tensor = cast(Tensor, module.temperature).detach().double()
-            of = {"mean": t.log().mean().exp(), "min": t.min(), "max": t.max()}
-            summary[name] = {what: finite(value.item()) for what, value in of.items()}
+            statistics = {"mean": t.log().mean().exp(), "min": t.min(), "max": t.max()}
+            summary[name] = {statistic: finite(value.item()) for statistic, value in statistics.items()}
     return summary

@@ -1,8 +1,8 @@
 """How a GPU computes: settings that trade bitwise repeatability for speed. A CPU ignores them.
 
 `$LAE_EXECUTION` lists them, such as `tf32,search`; a run's provenance says which it was made with, and `lae records add`
-lets no comparison mix them. None is the default. What each does to the bits is said as PyTorch and cuDNN document it:
-nothing of this was run on a GPU for this book.
+lets no comparison mix them. By default there is none. The table describes their effect on results as PyTorch and cuDNN
+document it; none of them was tried on a GPU for this book.
 
 ==============  ==================================================================================================
 tf32            FP32 products of matrices and convolutions with 10 bits of mantissa. Repeats bitwise on one kind of
@@ -41,8 +41,8 @@ def settings(device: torch.device | str) -> tuple[str, ...]:
 
 
 @contextmanager
-def switched(device: torch.device | str) -> Iterator[None]:
-    """Torch's switches for the settings of a GPU, put back afterwards. Without a setting they are off."""
+def applied(device: torch.device | str) -> Iterator[None]:
+    """Set torch's switches as the settings say, and put them back afterwards. Without a setting they are off."""
     chosen = settings(device)
     if torch.device(device).type != "cuda":
         yield

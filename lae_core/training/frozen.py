@@ -33,10 +33,10 @@ NotNegative = Annotated[int, Field(ge=0, description="an integer of at least 0")
 class FrozenConfig(BaseConfig):
     """One run on frozen maps. `key()` names it: the sha256 of the fields that differ from their default.
 
-    The training pictures, shuffled once, are cut into parts. Run `seed` trains on `parts` of them: from part `seed` on,
-    or drawn by the seed `among` the first ones. It is tested on its own `eval_subset` of the test pictures. With a
-    `fold`, for choosing rates, it trains as that seed does and is tested on the last part of the training pictures,
-    which nobody trains on.
+    The training pictures are shuffled once and cut into parts. A run trains on `parts` of them: those from number `seed`
+    on, or, with `among`, some that the seed draws among the first ones. It is tested on its own `eval_subset` of the test
+    pictures. A run with a `fold`, for choosing rates, trains as that seed does and is tested on the last part of the
+    training pictures, on which no run trains.
     """
 
     network: Literal["efficientnet-lite0", "efficientnet-lite1"] = "efficientnet-lite0"
@@ -90,17 +90,19 @@ class FrozenConfig(BaseConfig):
             numbers = np.random.default_rng([4, first]).permutation(self.among)[: self.parts].tolist()
         last = DATASETS[self.data].sizes["train"] // count - 1
         self.check("seed", max(numbers) < last, f"no more than the {last} parts of {count} pictures to train on")
-        return [self._shown(Portion(self.data, "train", number, count), 2 * number) for number in numbers]
+        return [self._picture_set(Portion(self.data, "train", number, count), 2 * number) for number in numbers]
 
     def test_pictures(self, size: int | None = None) -> PictureSet:
         """What the run is tested on, at another size if one is given."""
         if self.fold is not None:
             held_out = Portion(self.data, "train", -1, self.subset // self.parts)
-            return self._shown(held_out, 2001 + 2 * self.fold, size, self.draws)
+            return self._picture_set(held_out, 2001 + 2 * self.fold, size, self.draws)
         number = 0 if self.eval_subset is None else self.seed
-        return self._shown(Portion(self.data, "test", number, self.eval_subset), 2 * self.seed + 1, size, self.draws)
+        return self._picture_set(
+            Portion(self.data, "test", number, self.eval_subset), 2 * self.seed + 1, size, self.draws
+        )
 
-    def _shown(self, portion: Portion, seed: int, size: int | None = None, draws: int = 1) -> PictureSet:
+    def _picture_set(self, portion: Portion, seed: int, size: int | None = None, draws: int = 1) -> PictureSet:
         size = size or self.image_size
         if self.side is None:
             return WholePictures(portion, size)
@@ -167,38 +169,40 @@ def run(config: FrozenConfig, checkpoint_dir: Path | None = None) -> dict[str, A
 
     A run takes seconds, so nothing is kept to resume it; the feature maps are (`features.py`).
     """
-    head, spread = _head(config)
+    head, spread = _untrained_head(config)
     if config.epochs:
         _train(head, config)
     final = _test(head, config, config.image_size)
     others = {str(size): _test(head, config, size)["accuracy"] for size in config.other_sizes}
     t = getattr(head.pool, "temperature", None)
-    temperature = None if t is None else _few(t.detach().flatten())
+    temperature = None if t is None else _least_median_largest(t.detach().flatten())
     return {"status": "done", "final": final, "sizes": others, "spread": spread, "temperature": temperature}
 
 
-def _few(values: Tensor) -> list[float]:
-    """One value as it is, many as their least, median and largest."""
+def _least_median_largest(values: Tensor) -> list[float]:
+    """A single value; or the least, the median and the largest of several."""
     return values.tolist() if len(values) == 1 else values.quantile(torch.tensor([0.0, 0.5, 1.0])).tolist()
 
 
-def _head(config: FrozenConfig) -> tuple[Head, float]:
-    """The head before training, and the spread of the features: their deviation over positions, the mean over all."""
+def _untrained_head(config: FrozenConfig) -> tuple[Head, float]:
+    """The head before training, and the features' spread: their deviation over positions, averaged over all maps."""
     shown = config.train_pictures()[0] if config.epochs else config.test_pictures()
     maps, _ = _maps(shown, config.network, config.precision)
-    spread = _active(maps[:BATCH], config.precision, config.activation).float().std(1, unbiased=False).mean().item()
+    spread = (
+        _at_the_pool(maps[:BATCH], config.precision, config.activation).float().std(1, unbiased=False).mean().item()
+    )
     pool = PoolSpec.parse(config.pool)
     if config.in_spreads:
         pool = PoolSpec.parse(f"lae(t0={pool['t0'] * spread})")
     if config.epochs:
         return Head(str(pool), maps.shape[2], DATASETS[config.data].classes, config.place), spread
     head = Head(str(pool), maps.shape[2], len(IMAGENETTE), config.place)
-    head.linear.load_state_dict(_own_head(config.network))
+    head.linear.load_state_dict(_imagenette_head(config.network))
     return head, spread
 
 
 @functools.lru_cache(maxsize=1)
-def _own_head(network: str) -> dict[str, Tensor]:
+def _imagenette_head(network: str) -> dict[str, Tensor]:
     """The network's own classifier, for the ten classes of Imagenette."""
     own = load_pretrained(network).get_submodule("classifier").state_dict()
     return {name: values[list(IMAGENETTE)] for name, values in own.items()}
@@ -222,7 +226,7 @@ def _train(head: Head, config: FrozenConfig) -> None:
     for _ in range(config.epochs):
         for index in torch.randperm(len(labels), generator=order).split(config.batch):
             x = inputs[index]
-            scores = head.linear(x) if head.pools_once else head(_active(x, config.precision, config.activation))
+            scores = head.linear(x) if head.pools_once else head(_at_the_pool(x, config.precision, config.activation))
             optimiser.zero_grad()
             F.cross_entropy(scores, labels[index]).backward()
             optimiser.step()
@@ -236,7 +240,9 @@ def _test(head: Head, config: FrozenConfig, size: int) -> dict[str, float]:
     if head.pools_once:
         scores = torch.cat([head.linear(part) for part in _pooled(shown, head.spec, config).split(BATCH)])
     else:
-        scores = torch.cat([head(_active(part, config.precision, config.activation)) for part in maps.split(BATCH)])
+        scores = torch.cat(
+            [head(_at_the_pool(part, config.precision, config.activation)) for part in maps.split(BATCH)]
+        )
     loss, right = F.cross_entropy(scores, labels).item(), (scores.argmax(1) == labels).double().mean().item()
     return {"accuracy": right, "loss": loss}
 
@@ -251,12 +257,12 @@ def _pooled_once(pictures: PictureSet, pool: str, network: str, precision: str, 
     """(pictures, channels) of a pool with nothing to learn; kept for runs at another rate, and of another seed."""
     maps, _ = _maps(pictures, network, precision)
     pooling = make_pool(pool, maps.shape[2])
-    parts = (_active(part, precision, activation).float() for part in maps.split(BATCH))
+    parts = (_at_the_pool(part, precision, activation).float() for part in maps.split(BATCH))
     return torch.cat([pooling(part.transpose(1, 2)) for part in parts])
 
 
-def _active(maps: Tensor, precision: str, activation: str) -> Tensor:
-    """Maps as the pool takes them: behind the network's last activation, ReLU6, or before it."""
+def _at_the_pool(maps: Tensor, precision: str, activation: str) -> Tensor:
+    """Maps as the pool takes them: after the network's last activation, ReLU6, or before it."""
     maps = maps.float() if precision == "fp32" else maps
     return maps.clamp(0, 6) if activation == "after" else maps
 

@@ -28,7 +28,7 @@ from lae_core.training.transfer import send
 PRECISIONS: dict[str, Any] = {"fp32": "32-true", "fp64": "64-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 Progress = Callable[[int, int, dict[str, Any]], None]
 CHECKPOINT_SECONDS = 120.0  # between checkpoints inside an epoch, so that a kill costs little of a long run
-WHITENED = 5000  # training pictures that a whitened stem is computed from
+WHITENING_PICTURES = 5000  # training pictures that a whitened stem is computed from
 
 
 def run(config: RunConfig, *, checkpoint_dir: Path | None = None, progress: Progress | None = None) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _torch_state(config: RunConfig, device: torch.device) -> Iterator[None]:
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if config.precision == "fp64" else torch.float32)
     try:
-        with execution.switched(device), torch.random.fork_rng():
+        with execution.applied(device), torch.random.fork_rng():
             yield
     finally:
         torch.set_default_dtype(dtype)
@@ -86,12 +86,12 @@ def _torch_state(config: RunConfig, device: torch.device) -> Iterator[None]:
 
 @dataclass
 class _Part:
-    """Progress within an epoch: steps done, sums over them, and the state of the generator of order and draws."""
+    """Progress within an epoch, saved in checkpoints."""
 
-    step: int
-    totals: Tensor
-    highest: Tensor
-    generator: Tensor
+    step: int  # steps done
+    totals: Tensor  # sums over them of loss, share of errors and gradient norm
+    highest: Tensor  # the largest gradient norm
+    generator: Tensor  # state of the generator of order and draws
 
 
 @dataclass
@@ -104,9 +104,9 @@ class _State:
     train_seconds: list[float] = field(default_factory=list)
     valid_seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)  # of this process, per epoch with its validation
-    part: dict[str, Any] | None = None  # of the epoch under way
-    part_seconds: tuple[float, float] = (0.0, 0.0)  # by the clock, and of CPU time
-    swapped: dict[str, dict[str, Any]] = field(default_factory=dict)  # by pool: what came of one more epoch with it
+    part: dict[str, Any] | None = None  # the `_Part` of an epoch under way
+    part_seconds: tuple[float, float] = (0.0, 0.0)  # what it took so far, by the clock and of CPU time
+    swapped: dict[str, dict[str, Any]] = field(default_factory=dict)  # by pool: what `after_swap` gave
 
 
 def _train_in_process(fabric: Fabric, config: dict[str, Any], *rest: Any) -> dict[str, Any]:
@@ -122,39 +122,9 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
     session = Session(config, fabric)
     state = _resume(folder, session)
     while state.epoch < config.epochs and state.status == "running":
-        start, cpu = time.perf_counter() - state.part_seconds[0], time.process_time() - state.part_seconds[1]
-        saved = time.perf_counter()
-
-        def keep_part(part: _Part, start: float = start, cpu: float = cpu) -> None:
-            nonlocal saved
-            late = deadline.passed()
-            if folder is None or (not late and time.perf_counter() - saved < CHECKPOINT_SECONDS):
-                return
-            state.part, state.part_seconds = vars(part), (time.perf_counter() - start, time.process_time() - cpu)
-            _keep(folder, session, state)
-            saved = time.perf_counter()
-            if late:
-                raise deadline.TimeUp(f"epoch {state.epoch + 1} of {config.epochs}, step {part.step}")
-
-        part = None if state.part is None else _Part(**state.part)
-        row = session.epoch(state.epoch, part, keep_part if config.processes == 1 else None)
-        state.epoch += 1
-        state.train_seconds.append(time.perf_counter() - start)
-        state.part, state.part_seconds = None, (0.0, 0.0)
-        last = state.epoch == config.epochs
-        if row["train_loss"] is not None and (last or state.epoch % config.eval_every == 0):
-            start = time.perf_counter()
-            row |= session.validate()
-            state.valid_seconds.append(time.perf_counter() - start)
-        state.cpu_seconds.append(time.process_time() - cpu)
-        row["temperatures"] = evaluate.temperatures(session.network)
-        state.rows.append(row)
-        if row["train_loss"] is None or row.get("valid_loss", 0.0) is None:
-            state.status = "diverged"
-        elif last:
-            state.status = "finished"
+        row = _train_epoch(folder, session, state)
         if folder is not None and fabric.is_global_zero:
-            _keep(folder, session, state)
+            _save_checkpoint(folder, session, state)
         if folder is not None and state.status == "running" and deadline.passed():
             raise deadline.TimeUp(f"epoch {state.epoch} of {config.epochs} done")
         if progress is not None and fabric.is_global_zero:
@@ -163,12 +133,12 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
     end = state.rows[-1]
     final: dict[str, float] = {}
     sizes: dict[str, dict[str, float]] = {}
-    swapped: dict[str, dict[str, Any]] = {}
+    swaps: dict[str, dict[str, Any]] = {}
     if state.status == "finished":
         final = {name: end[name] for name in ("train_loss", "train_error", "valid_loss", "valid_error")}
         final["accuracy"] = 1 - end["valid_error"]
-        sizes = evaluate.over_sizes(session.model, config, session.split) if config.input_sizes else {}
-        swapped = _swaps(folder, session, state)
+        sizes = evaluate.accuracy_by_input_size(session.model, config, session.split) if config.input_sizes else {}
+        swaps = _train_after_swaps(folder, session, state)
     return {
         "config": config.to_dict(),
         "key": config.key(),
@@ -177,7 +147,7 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
         "final": final,
         "pools": evaluate.pool_state(session.network),
         "input_sizes": sizes,
-        **({"swaps": swapped} if config.swaps else {}),
+        **({"swaps": swaps} if config.swaps else {}),
         "network": session.facts,
         "times": {
             "train": state.train_seconds,
@@ -190,8 +160,56 @@ def _train(fabric: Fabric, config: RunConfig, folder: Path | None, progress: Pro
     }
 
 
+def _train_epoch(folder: Path | None, session: Session, state: _State) -> dict[str, Any]:
+    """Train for an epoch, or for the rest of one, and validate where that is due. Its row is added to the state."""
+    config = session.config
+    # earlier by what the part of this epoch took that a checkpoint held
+    start, cpu_start = time.perf_counter() - state.part_seconds[0], time.process_time() - state.part_seconds[1]
+    part = None if state.part is None else _Part(**state.part)
+    row = session.epoch(state.epoch, part, _part_keeper(folder, session, state, start, cpu_start))
+    state.epoch += 1
+    state.train_seconds.append(time.perf_counter() - start)
+    state.part, state.part_seconds = None, (0.0, 0.0)
+    last = state.epoch == config.epochs
+    if row["train_loss"] is not None and (last or state.epoch % config.eval_every == 0):
+        start = time.perf_counter()
+        row |= session.validate()
+        state.valid_seconds.append(time.perf_counter() - start)
+    state.cpu_seconds.append(time.process_time() - cpu_start)
+    row["temperatures"] = evaluate.temperatures(session.network)
+    state.rows.append(row)
+    if row["train_loss"] is None or row.get("valid_loss", 0.0) is None:
+        state.status = "diverged"
+    elif last:
+        state.status = "finished"
+    return row
+
+
+def _part_keeper(
+    folder: Path | None, session: Session, state: _State, start: float, cpu_start: float
+) -> Callable[[_Part], None] | None:
+    """What writes checkpoints within an epoch that began at these times; None for a run that keeps none there."""
+    if folder is None or session.config.processes > 1:
+        return None
+    saved = time.perf_counter()
+
+    def keep(part: _Part) -> None:
+        nonlocal saved
+        late = deadline.passed()
+        if not late and time.perf_counter() - saved < CHECKPOINT_SECONDS:
+            return
+        state.part = vars(part)
+        state.part_seconds = (time.perf_counter() - start, time.process_time() - cpu_start)
+        _save_checkpoint(folder, session, state)
+        saved = time.perf_counter()
+        if late:
+            raise deadline.TimeUp(f"epoch {state.epoch + 1} of {session.config.epochs}, step {part.step}")
+
+    return keep
+
+
 class Session:
-    """What a run works with: its data, its network and optimiser as Fabric runs them, and one epoch of training."""
+    """The data of a run, and its network and optimiser as Fabric runs them; trains for an epoch, and validates."""
 
     def __init__(self, config: RunConfig, fabric: Fabric | None = None) -> None:
         self.config, self.fabric = config, fabric or _fabric(config)
@@ -201,7 +219,7 @@ class Session:
         # built on the CPU, so that a seed gives the same weights on every device
         self.network = network.build(config)
         if config.whiten:
-            chosen = self.split.train_index[:WHITENED]
+            chosen = self.split.train_index[:WHITENING_PICTURES]
             pictures = augment.whole(self.split.train, chosen, config.image_size).cpu()
             spec = self.split.spec
             whiten_first_convolution(self.network, augment.normalise(pictures, spec.mean, spec.std))
@@ -218,26 +236,29 @@ class Session:
         if config.early_size is not None and config.augment == "resize-crop":
             # made small at once; the views of the other kinds are made at their full size, then resized
             _, self.early_view = self._views(config.early_size)
-        self.coins = torch.rand(len(self.split.train), generator=torch.Generator().manual_seed(config.seed)) < 0.5
+        # pictures that are mirrored in the first epoch, where `flip` is "alternate"
+        self.mirrored_first = (
+            torch.rand(len(self.split.train), generator=torch.Generator().manual_seed(config.seed)) < 0.5
+        )
         mine = self.split.valid_index[self.fabric.global_rank :: self.fabric.world_size]
         self.valid = evaluate.views(config, self.split, config.image_size, mine)
-        self.wanted = self.split.valid.labels[mine.to(self.device)]
+        self.valid_labels = self.split.valid.labels[mine.to(self.device)]
 
     def _views(self, size: int) -> tuple[int, Callable[[Tensor, Tensor], Tensor]]:
         config = self.config
-        draws, view = augment.trainer(
+        draws, view = augment.training_view(
             config.augment, self.split.train, size, config.crop_scale, config.pad, config.pad_mode, config.fill
         )
         if config.cutout:
             return augment.with_cutout(draws, view, config.cutout, self.split.spec.mean)
         return draws, view
 
-    def reduce(self, totals: Tensor, how: str) -> list[float]:
-        """The processes' sum or mean."""
-        return torch.as_tensor(self.fabric.all_reduce(totals, reduce_op=how)).tolist()
+    def reduce(self, totals: Tensor, operation: str) -> list[float]:
+        """The sum or the mean over all processes."""
+        return torch.as_tensor(self.fabric.all_reduce(totals, reduce_op=operation)).tolist()
 
     def validate(self) -> dict[str, float | None]:
-        totals = evaluate.evaluate(self.model, self.valid, self.wanted, self.split)
+        totals = evaluate.evaluate(self.model, self.valid, self.valid_labels, self.split)
         loss, wrong, count = self.reduce(totals, "sum")
         # compiled code does not call the hook that looks at what the pool sees
         with torch.compiler.set_stance("force_eager") if self.compiled else nullcontext():
@@ -276,14 +297,15 @@ class Session:
             rows = order[step * config.batch : (step + 1) * config.batch][mine]
             uniforms = torch.rand(config.batch, self.draws, generator=generator, dtype=torch.float64)[mine]
             if config.flip == "alternate":
-                mirrored = self.coins[rows] ^ bool(number % 2)
+                mirrored = self.mirrored_first[rows] ^ bool(number % 2)
                 uniforms[:, augment.mirror_draw(config.augment)] = torch.where(mirrored, 0.25, 0.75).double()
             progress = progress_at(step)
             optim.set_lr(self.optimiser, config.lr * rate(progress))
             self.optimiser.zero_grad()
             size = config.early_size if config.early_size and progress < config.early_share else config.image_size
-            for i in range(0, share, config.micro_batch or share):
-                piece = slice(i, i + (config.micro_batch or share))
+            micro_batch = config.micro_batch or share
+            for begin in range(0, share, micro_batch):
+                piece = slice(begin, begin + micro_batch)
                 loss, wrong = self._accumulate(
                     rows[piece], uniforms[piece], labels[send(rows[piece], self.device)], size
                 )
@@ -341,8 +363,8 @@ def _split(config: RunConfig, device: torch.device) -> data.Split:
     return split
 
 
-def _swaps(folder: Path | None, session: Session, state: _State) -> dict[str, dict[str, Any]]:
-    """One more epoch with each pool of `swaps`, as long together as some runs: each is kept when it ends."""
+def _train_after_swaps(folder: Path | None, session: Session, state: _State) -> dict[str, dict[str, Any]]:
+    """One more epoch with each pool of `swaps`. Together they can take as long as a run, so each is kept when it ends."""
     for pool in session.config.swaps:
         if pool in state.swapped:
             continue
@@ -350,7 +372,7 @@ def _swaps(folder: Path | None, session: Session, state: _State) -> dict[str, di
             raise deadline.TimeUp(f"{len(state.swapped)} of {len(session.config.swaps)} swaps done")
         state.swapped[pool] = after_swap(session, pool, state.rows[-1]["spread"])
         if folder is not None and session.fabric.is_global_zero:
-            _keep(folder, session, state)
+            _save_checkpoint(folder, session, state)
     return state.swapped
 
 
@@ -367,7 +389,7 @@ def _resume(folder: Path | None, session: Session) -> _State:
     return _State(**kept["state"])
 
 
-def _keep(folder: Path, session: Session, state: _State) -> None:
+def _save_checkpoint(folder: Path, session: Session, state: _State) -> None:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     content = {
         "model": session.network.state_dict(),

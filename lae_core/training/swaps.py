@@ -26,9 +26,12 @@ def after_swap(session: Any, pool: str, spread: float) -> dict[str, Any]:
         session.fabric,
     )
     weights = {n: w for n, w in session.network.state_dict().items() if not n.startswith("global_pool.")}
-    left = other.network.load_state_dict(weights, strict=False)
-    if strange := [n for n in (*left.missing_keys, *left.unexpected_keys) if not n.startswith("global_pool.")]:
-        raise RuntimeError(f"swaps: {strange[0]} is in one of the two networks only")
+    loaded = other.network.load_state_dict(weights, strict=False)
+    differing = [n for n in (*loaded.missing_keys, *loaded.unexpected_keys) if not n.startswith("global_pool.")]
+    if differing:
+        raise RuntimeError(
+            f"swaps: {differing[0]} is in one of the two networks only; expected all but global_pool in both"
+        )
     before = other.validate()
     row = other.epoch(0)
     after = other.validate() if row["train_loss"] is not None else {"valid_error": None}

@@ -72,6 +72,14 @@ def test_the_setting_names_all_that_a_reader_must_know():
     assert "Imagewoof" in outcomes.describe_runs([whole]) and "unknown hardware" in outcomes.describe_runs([whole])
 
 
+def test_the_hardware_is_that_which_trained():
+    run = record([0.5])
+    on_gpu = Record("", run.config, run.result, {"device": "NVIDIA A100", "cpu": "a processor"})
+    assert outcomes.describe_runs([on_gpu]).endswith("NVIDIA A100.")
+    on_cpu = Record("", run.config, run.result, {"device": "cpu", "cpu": "a processor"})
+    assert outcomes.describe_runs([on_cpu]).endswith("a processor.")
+
+
 def test_by_how_much_a_gap_is_narrower():
     def arm(*gaps):
         runs = [record([0.3], seed=seed) for seed in range(len(gaps))]

@@ -11,9 +11,9 @@ from lae_core.figures.experiments import (
     learning_curves,
     over_input_size,
     over_temperature,
-    side_by_side,
+    precision_panels,
     squeeze_rows,
-    strips,
+    strip_panels,
 )
 
 RUNS = np.array([[60.0, 55.0, 12.0], [62.0, 50.0, 11.0]])
@@ -31,7 +31,7 @@ def labels(axis):
 
 def test_strips_name_each_pool_once_and_mark_the_reference():
     samples = {"avg": [-3.0, -1.0], "lae(t0=4)": [-5.0, -4.0]}
-    first = strips({"A": {"zoom": samples, "crop": samples}}, "points").axes[0]
+    first = strip_panels({"A": {"zoom": samples, "crop": samples}}, "points").axes[0]
     assert labels(first.yaxis) == ["Average", "LAE (t = 4)"]
     assert any(list(line.get_xdata()) == [-2.0, -2.0] for line in first.lines)
 
@@ -70,7 +70,7 @@ def test_over_input_size_has_one_row_per_setting_and_one_panel_per_view():
 def test_side_by_side_shares_axes_and_one_legend_names_every_line_once():
     lines = {dtype: ([1, 32, 1024], RUNS) for dtype in PRECISIONS}
     panels = {"left": {"float16": lines["float16"]}, "right": lines}
-    figure = side_by_side(panels, "accuracy", marked=32)
+    figure = precision_panels(panels, "accuracy", marked=32)
     left, right = figure.axes
     assert left.get_ylim() == right.get_ylim() and left.get_xlim() == right.get_xlim()
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FP16", "BF16", "FP32", "FP64"]
@@ -79,7 +79,7 @@ def test_side_by_side_shares_axes_and_one_legend_names_every_line_once():
 
 def test_intervals_of_two_runs_do_not_stretch_the_axis_beyond_accuracies():
     lines = {"float32": ([1, 32], np.array([[5.0, 95.0], [15.0, 99.0]]))}
-    assert side_by_side({"only": lines}, "accuracy", marked=32).axes[0].get_ylim() == (0, 100)
+    assert precision_panels({"only": lines}, "accuracy", marked=32).axes[0].get_ylim() == (0, 100)
 
 
 def test_temperatures_are_violins_where_a_run_has_many_and_one_dot_per_run():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lae_core.paper import lattice
 from lae_core.runs.lattice_search import Lattice
 
-PAPER = lattice.of_paper()
+PAPER = lattice.printed_lattice()
 few = st.integers(-5, 5)
 
 
@@ -24,11 +24,11 @@ def test_a_point_is_read_back_from_its_printed_values(a, b, inertia):
         "weight_decay": f"{values['weight_decay']:.9f}",
         "momentum": f"{values['momentum']:.6f}",
     }
-    assert lattice.place(printed, PAPER) == ((a, b, inertia), True)
+    assert lattice.locate(printed, PAPER) == ((a, b, inertia), True)
 
 
 def test_the_paper_s_rows():
-    wrn, se = lattice.placed("hyper_wrn"), lattice.placed("hyper_se")
+    wrn, se = lattice.locate_rows("hyper_wrn"), lattice.locate_rows("hyper_se")
     assert (wrn.rule == "lattice").all()
     off = se[se.rule != "lattice"]
     assert off[["squeeze_pool", "data", "lr", "momentum", "d", "rule"]].values.tolist() == [
@@ -39,13 +39,13 @@ def test_the_paper_s_rows():
 
 def test_a_value_off_by_one_in_its_last_digit_is_not_on_the_lattice():
     right = {"lr": "0.640", "weight_decay": "0.001024", "momentum": "0.3446"}
-    assert lattice.place(right, PAPER)[1]
+    assert lattice.locate(right, PAPER)[1]
     for key, text in (("lr", "0.641"), ("weight_decay", "0.001025"), ("momentum", "0.3447")):
-        assert not lattice.place(right | {key: text}, PAPER)[1]
+        assert not lattice.locate(right | {key: text}, PAPER)[1]
 
 
 def test_one_epsilon_is_below_its_range():
-    frame = lattice.in_ranges()
+    frame = lattice.values_in_ranges()
     assert len(frame) == 20 * 6
     assert frame[~frame.inside][["hyperparameter", "printed", "pool"]].values.tolist() == [
         ["eps", "8.75e-08", "mixed(train=channel)"]

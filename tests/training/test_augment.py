@@ -188,7 +188,7 @@ def test_cutout_covers_a_square_of_mean_colour_and_nothing_else():
 
 def test_cutout_takes_two_more_draws():
     digits = data.load("digits", "train")
-    draws, view = augment.trainer("flip-crop", digits, 32)
+    draws, view = augment.training_view("flip-crop", digits, 32)
     more, covered = augment.with_cutout(draws, view, 8, (0.5, 0.5, 0.5))
     uniforms = torch.rand(5, more, generator=generator(4), dtype=torch.float64)
     plain, got = view(torch.arange(5), uniforms[:, :-2]), covered(torch.arange(5), uniforms)
@@ -220,7 +220,7 @@ def test_crop_or_pad():
 @pytest.mark.parametrize("kind", ["none", "flip-crop", "autoaugment", "resize-crop"])
 def test_trainers_are_pure_functions_of_pictures_and_draws(kind):
     digits = data.load("digits", "train")
-    number, view = augment.trainer(kind, digits, 32)
+    number, view = augment.training_view(kind, digits, 32)
     index = torch.arange(40)
     uniforms = torch.rand(40, number, generator=generator(10), dtype=torch.float64)
     first = view(index, uniforms)

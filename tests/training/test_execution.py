@@ -33,14 +33,14 @@ def test_a_cpu_ignores_them_and_a_gpu_gets_them_in_order(monkeypatch):
 def test_switches_are_put_back_also_after_an_error(monkeypatch):
     before = switches()
     monkeypatch.setenv(execution.VARIABLE, "tf32,search")
-    with pytest.raises(KeyError), execution.switched("cuda"):  # noqa: PT012
+    with pytest.raises(KeyError), execution.applied("cuda"):  # noqa: PT012
         assert switches() == (True, True, True, True)
         raise KeyError
     assert switches() == before
-    with execution.switched("cpu"):
+    with execution.applied("cpu"):
         assert switches() == before
     monkeypatch.delenv(execution.VARIABLE)
-    with execution.switched("cuda"):
+    with execution.applied("cuda"):
         assert switches() == (False, False, False, True)
     assert switches() == before
 

@@ -88,7 +88,7 @@ def test_alternating_flips_show_each_picture_both_ways_in_two_epochs():
         session.epoch(number)
     for row, picture in seen[0].items():
         assert torch.equal(seen[1][row], picture.flip(2)) and torch.equal(seen[2][row], picture)
-    assert 0.3 < torch.stack([session.coins[row].float() for row in seen[0]]).mean() < 0.7
+    assert 0.3 < torch.stack([session.mirrored_first[row].float() for row in seen[0]]).mean() < 0.7
 
 
 @pytest.mark.parametrize("changes", [{}, {"augment": "resize-crop", "pad": 4, "pad_mode": "zero"}])

@@ -74,7 +74,7 @@ def check(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
         assert gpu.waits, "the totals of an epoch are read once, at its end"
         assert set(made.validate()) == {"valid_loss", "valid_error", "spread"}
         if config.input_sizes:
-            evaluate.over_sizes(made.model, config.replace(input_sizes=config.input_sizes[:1]), made.split)
+            evaluate.accuracy_by_input_size(made.model, config.replace(input_sizes=config.input_sizes[:1]), made.split)
 
 
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.long)])

@@ -21,9 +21,9 @@ from lae_core.runs.files import UsageError, check_output_file
 from lae_core.runs.records import Record
 from lae_core.training.config import RunConfig
 
-# What may differ between runs that are compared: the pool with the hyperparameters that were tuned for it, and what else
-# was measured. The rest, with the seed, names the comparison.
-VARIED = (
+# Fields in which runs that are compared may differ: the pool, the hyperparameters that were tuned for it, and what else was
+# measured. All other fields, the seed among them, name the comparison.
+MAY_DIFFER = (
     "pool", "squeeze", "squeeze_ratio", "squeeze_place", "tail", "last_activation", "device", "lr", "weight_decay",
     "momentum", "beta2", "eps", "flat", "lr_decay", "temperature_lr", "decay_slopes", "input_sizes", "swaps", "eval_every",
 )  # fmt: skip
@@ -34,14 +34,14 @@ class RecordProblem(ValueError):
 
 
 @dataclass(frozen=True)
-class Found:
+class Located:
     """A record and where it was read."""
 
     record: Record
     where: str
 
 
-def files_of(path: Path) -> list[Path]:
+def record_files(path: Path) -> list[Path]:
     """A file, or all files of records below a directory, such as a run store."""
     if not path.is_dir():
         return [path]
@@ -51,19 +51,19 @@ def files_of(path: Path) -> list[Path]:
     return files
 
 
-def read(path: Path) -> Iterator[Found]:
+def read_records(path: Path) -> Iterator[Located]:
     """The records of an export, or the one of a `record.json`."""
     if path.suffix == ".jsonl":
         try:
             records = read_export(path)
         except (ValueError, OSError) as error:
             raise RecordProblem(str(error)) from None
-        yield from (Found(record, f"{path}, line {line}") for line, record in enumerate(records, start=2))
+        yield from (Located(record, f"{path}, line {line}") for line, record in enumerate(records, start=2))
     else:
-        yield Found(_single(path), str(path))
+        yield Located(_read_record_json(path), str(path))
 
 
-def _single(path: Path) -> Record:
+def _read_record_json(path: Path) -> Record:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -82,56 +82,58 @@ def hardware(record: Record) -> str:
     origin = record.provenance
     device = str(origin.get("device", "unknown"))
     settings = ", ".join(origin.get("execution", []))
-    return (f"{device}, {origin.get('cpu', 'unknown')}" if device == "cpu" else device) + (
-        f" ({settings})" if settings else ""
-    )
+    machine = f"{device}, {origin.get('cpu', 'unknown')}" if device == "cpu" else device
+    return f"{machine} ({settings})" if settings else machine
 
 
-def comparison(config: dict[str, Any]) -> str:
-    """What all runs that are compared with this one share."""
+def comparison_key(config: dict[str, Any]) -> str:
+    """The fields, as text, that a run shares with all runs that it is compared with."""
     shared = RunConfig.from_dict(config).to_dict()
-    return json.dumps({name: value for name, value in shared.items() if name not in VARIED}, sort_keys=True)
+    return json.dumps({name: value for name, value in shared.items() if name not in MAY_DIFFER}, sort_keys=True)
 
 
-def problems(found: Sequence[Found], others: Sequence[Found] = ()) -> list[str]:
-    """What speaks against taking these in, beside `others` that are there already."""
-    wrong: list[str] = []
-    first: dict[str, Found] = {}
-    for item in (*others, *found):
+def find_conflicts(new: Sequence[Located], others: Sequence[Located] = ()) -> list[str]:
+    """What forbids to merge the records, one line each: two results of a run, or two kinds of machine in a comparison.
+
+    `others` are recorded in other files; `new` must not contradict them.
+    """
+    conflicts: list[str] = []
+    first: dict[str, Located] = {}
+    for item in (*others, *new):
         known = first.setdefault(f"{item.record.key} {hardware(item.record)}", item)
         if rounded(known.record.result) != rounded(item.record.result):
-            wrong.append(f"{item.where}: run {item.record.key} has another result than in {known.where}")
-    machines: dict[str, Found] = {}
-    for item in found:
-        name = comparison(item.record.config)
+            conflicts.append(f"{item.where}: run {item.record.key} has another result than in {known.where}")
+    machines: dict[str, Located] = {}
+    for item in new:
+        name = comparison_key(item.record.config)
         known = machines.setdefault(name, item)
         here, there = hardware(item.record), hardware(known.record)
         if here != there:
-            wrong.append(
+            conflicts.append(
                 f"{item.where}: made on {here}, but {known.where}, which it would be compared with, on {there}"
             )
-    return wrong
+    return conflicts
 
 
 def add(files: Sequence[str | Path], into: str | Path) -> tuple[int, int]:
     """Merge the records of `files` into the export `into`; how many are new there, and how many it has now."""
     target = Path(into)
     wrong: list[str] = []
-    found: list[Found] = []
-    kept = list(read(target)) if target.exists() else []
+    found: list[Located] = []
+    kept = list(read_records(target)) if target.exists() else []
     for name in files:
         try:
-            below = files_of(Path(name))
+            below = record_files(Path(name))
         except RecordProblem as error:
             wrong.append(str(error))
             continue
         for file in below:
             try:
-                found += read(file)
+                found += read_records(file)
             except RecordProblem as error:
                 wrong.append(str(error))
-    beside = [item for path in sorted(target.parent.glob("*.jsonl")) if path != target for item in read(path)]
-    wrong += problems([*kept, *found], beside)
+    beside = [item for path in sorted(target.parent.glob("*.jsonl")) if path != target for item in read_records(path)]
+    wrong += find_conflicts([*kept, *found], beside)
     if wrong:
         raise RecordProblem("\n".join(wrong))
     merged = {item.record.key: item.record for item in (*found, *kept)}  # a record that is there stays as it is

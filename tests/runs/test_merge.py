@@ -10,7 +10,7 @@ import pytest
 
 from lae_core import cli
 from lae_core.runs.export import export, read_export
-from lae_core.runs.incoming import RecordProblem, add
+from lae_core.runs.merge import RecordProblem, add
 from lae_core.runs.records import Record, RunStore
 from lae_core.training.config import RunConfig
 
