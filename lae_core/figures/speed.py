@@ -105,7 +105,12 @@ def ratio_figure(frame: pd.DataFrame) -> Figure:
                     ratios, places, marker, color=colour, markerfacecolor=face, markersize=8, label=pool, linestyle=""
                 )
         axis.axvline(1, color="grey", linewidth=1.5, label="mean")
-        axis.set(title=f"{temperature} temperature", xscale="log", ylim=(len(shapes) - 0.5, -0.5), ylabel="shape of the input")
+        axis.set(
+            title=f"{temperature} temperature",
+            xscale="log",
+            ylim=(len(shapes) - 0.5, -0.5),
+            ylabel="shape of the input",
+        )
         axis.set_yticks(range(len(shapes)), shapes)
         axis.set_xticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
         axis.minorticks_off()

@@ -22,7 +22,14 @@ GPU_EPOCHS = {"E1": 16, "E3": 8, "E6": 10, "E9": 8}
 
 SHARES = (0.5, 0.667, 1.333, 1.5)  # other input sizes that trained networks see, as shares of that of training
 SWAPS = ("avg", "lae(t0=0.5)", "lae(t0=2)", "lae(t0=16)")  # pools put into trained networks; t₀ in units of σ
-_SIZED = ("avg", "max", "mixed(train=channel)", "lae", "lae(train=one)", "lae(train=channel)")  # pools that see other sizes
+_SIZED = (
+    "avg",
+    "max",
+    "mixed(train=channel)",
+    "lae",
+    "lae(train=one)",
+    "lae(train=channel)",
+)  # pools that see other sizes
 
 # The learning rate of the average's learned scale, as a multiple of the temperatures': chosen on held-out folds
 # (`ci/plans/rates.yml`). At theirs the scale falls to nothing in the first steps, and the network with it.
