@@ -228,8 +228,9 @@ class _Watch(TorchFunctionMode):
         found = self.found
         if found is None:
             raise ValueError(
-                f"{kind} has no global spatial pool to swap: it ends without a mean or maximum over all positions "
-                "(a ViT may read its class token; VGG and AlexNet pool to a grid)"
+                f"{kind} has no global spatial pool that can be found: it does not end with one mean or maximum over all positions "
+                "(a ViT may read its class token; VGG and AlexNet pool to a grid). In a network of your own, expected "
+                "nn.AdaptiveAvgPool2d(1), or x.mean((2, 3)) in place of x.flatten(2).mean(-1) or of one mean per dimension"
             )
         several = found.of.pooled
         if len(several) > 1:

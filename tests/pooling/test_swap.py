@@ -264,6 +264,11 @@ class Sum(Own):
         return self.fc(self.features(x).sum((2, 3)))
 
 
+class Flattened(Own):
+    def forward(self, x):
+        return self.fc(self.features(x).flatten(2).mean(-1))
+
+
 class NotRegistered(Own):
     def __init__(self):
         super().__init__(pool=nn.AdaptiveAvgPool2d(1))
@@ -455,6 +460,7 @@ REFUSALS = {
     "features returned": (FeaturesBeside, "also change what goes to the model's output"),
     "dropout before": (DropoutBefore, "computes something else in train mode"),
     "shared pool": (lambda: SharedPool(pool=nn.AdaptiveAvgPool2d(1)), "'pool' is called 2 times"),
+    "flattened": (Flattened, r"expected nn.AdaptiveAvgPool2d\(1\), or x.mean\(\(2, 3\)\) in place of"),
     "sum": (Sum, "computes something else in eval mode"),
     "not registered": (NotRegistered, "the same output whatever is put in place of the module 'pool'"),
     "class token": (lambda: ClassToken(norm=nn.LayerNorm(8)), "no global spatial pool.*class token"),
