@@ -19,7 +19,7 @@ from lae_core.book.template import fill
 from lae_core.evidence.ledger import Entry, counts
 
 COMPARISONS = ("C3", "E2", "E3", "E4")  # our runs of the paper's tables, LAE against average pooling
-CONTROL = "C30"  # how much of a gain is that of the effective learning rate
+CONTROL = "C30"  # whether the gain is more than that of a learned scale
 NO_ADVICE = "The evidence has not been run for this copy of the book, so it gives no advice.\n"
 
 
@@ -52,14 +52,15 @@ def answer(entries: Sequence[Entry], advice: Sequence[Advice]) -> str:
     printed = next((verdict for verdict in both if verdict and verdict.scale == "printed"), None)
     if printed is None:
         return NO_ADVICE
+    control = found[CONTROL] if CONTROL in found and found[CONTROL].verdict else None
     ours = [found[name] for name in COMPARISONS if name in found]
     ours = [entry for entry in ours if entry.verdict is None or entry.verdict.scale != "printed"]
     asked = [(each, found[each.claim], says(each, found[each.claim])) for each in advice if each.claim in found]
     return fill(
         "answer.md",
-        headline=_headline([entry for entry in ours if counts_as_advice(entry)]),
+        headline=_headline([entry for entry in ours if counts_as_advice(entry)], control),
         ours=ours,
-        control=found[CONTROL] if CONTROL in found and found[CONTROL].verdict else None,
+        control=control,
         printed=printed.numbers,
         best=_strongest(printed.numbers),
         decided=[(each, entry, sentence) for each, entry, sentence in asked if sentence],
@@ -86,14 +87,19 @@ def says(advice: Advice, entry: Entry) -> str | None:
     return text[0].upper() + text[1:]
 
 
-def _headline(ours: list[Entry]) -> str:
+def _headline(ours: list[Entry], control: Entry | None) -> str:
     states = [entry.state for entry in ours]
     if not states:
         return "Not known yet here: no run of ours with a network that works has decided it. Measure it on your task."
     names = " and ".join(entry.claim.id for entry in ours)
     if "contradicted" in states:
         return f"Our runs of {names} speak against it, in part at least. Measure it on your task."
-    return f"Try it, and measure: our runs of {names} bear out the paper's tables{' in part' if 'partly' in states else ''}."
+    part = " in part" if "partly" in states else ""
+    beaten = control is not None and counts_as_advice(control) and control.state == "reproduced"
+    return (
+        f"Try it, and measure: our runs of {names} bear out the paper's tables{part}. They {'show' if beaten else 'do not show'} "
+        "that LAE gains more than average pooling with a learned scale."
+    )
 
 
 def _strongest(numbers: Mapping[str, Any]) -> dict[str, Any]:

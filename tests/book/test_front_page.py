@@ -71,6 +71,8 @@ def test_the_headline_follows_our_own_runs(name, verdict, headline):
 @pytest.mark.parametrize("verdict", ["reproduced", "contradicted", "open", "not testable here", None])
 def test_the_control_stands_beside_our_runs_as_soon_as_it_was_run(verdict):
     said = answer([printed(), ours("C3", "partly"), ours("C30", verdict)])
+    assert ("They show that LAE gains more" in said) == (verdict == "reproduced")
+    assert ("They do not show that LAE gains more" in said) == (verdict != "reproduced")
     assert ("is a control: it changes how fast" in said) == (verdict is not None)
 
 
