@@ -124,7 +124,7 @@ class Rule:
             return replace(decision, word="partly", because=f"nothing was decided on {', '.join(missing)}")
         below = [r.place for r in regimes if not r.passed]
         left_out = {"below the gate": below, "not run": without_baseline}
-        because = "; ".join(f"not counted, being {why}: {', '.join(names)}" for why, names in left_out.items() if names)
+        because = "; ".join(f"not counted: {', '.join(names)} ({why})" for why, names in left_out.items() if names)
         return replace(decision, word=word, because=because)
 
     def _short_of_runs(self, comparisons: Comparisons, data: Mapping[str, str]) -> str:
@@ -132,7 +132,7 @@ class Rule:
         for contrast, c in comparisons.items():
             wanted = self.n.get(data[contrast.place], self.n.get("other", 2))
             if c.n < wanted:
-                return f"there is n = {c.n} on {contrast.place}, the rule asks for {wanted}"
+                return f"the rule asks for n = {wanted}, and {contrast} has n = {c.n}"
         return ""
 
 

@@ -42,7 +42,7 @@ def change(
             ends = np.log2([starts[0], starts[-1]])
             axes.plot(ends, [0, 0] if relative else ends, color="0.4", linestyle=":", linewidth=1.2, zorder=0)
         temperature_ticks(column[1].xaxis, starts, of=np.log2)
-        temperature_ticks(column[0].yaxis, starts, of=np.log2)
+        temperature_ticks(column[0].yaxis, _as_far_as(starts, *_reach(panels, False)), of=np.log2, most=12)
         column[0].set_title(title)
         column[1].set_xlabel("initial temperature t₀")
     grid[0][0].set_ylabel("final temperature")
@@ -51,6 +51,16 @@ def change(
         key = Line2D([], [], linestyle="", label=label, **OPEN_SQUARES)
         grid[0][0].legend(handles=[key], loc="upper center", bbox_to_anchor=(0.5, -0.02))  # clear of the runs
     return figure
+
+
+def _as_far_as(starts: Sequence[float], low: float, high: float) -> list[float]:
+    """The temperatures, and beyond them steps of 16 as far as these logarithms."""
+    values = list(starts)
+    while values[0] / 16 >= 2**low:
+        values.insert(0, values[0] / 16)
+    while values[-1] * 16 <= 2**high:
+        values.append(values[-1] * 16)
+    return values
 
 
 def _logs(t0: float, runs: Sequence[np.ndarray], relative: bool) -> list[np.ndarray]:
