@@ -97,17 +97,19 @@ def table_arm(
     *,
     recipe: str,
     lr: float | None = None,
+    head_lr: float | None = None,
     shares: Sequence[float] = SHARES,
     **changes: Any,
 ) -> RunConfig:
     """An arm of the table of pools (`ci/plans/pools.yml`), whose runs serve several chapters.
 
-    `lr` is the pool's own learning rate, by default the recipe's. At the recipe's rate, the pools of the chapter on
-    input size see pictures of other sizes in the end, which the printed protocol has not.
+    `lr` and `head_lr` are the pool's own learning rates, by default the recipe's. At the recipe's rates, the pools of
+    the chapter on input size see pictures of other sizes in the end, which the printed protocol has not.
     """
     config = arm(experiment, pool, data, recipe=recipe, **changes)
-    if lr is not None and lr != config.lr:
-        return config.replace(lr=lr)
+    own = config.replace(lr=lr or config.lr, head_lr=head_lr or config.head_lr)
+    if own != config:
+        return own
     if recipe in PRINTED or pool not in _SIZED:
         return config
     return arm(experiment, pool, data, recipe=recipe, shares=shares, **changes)

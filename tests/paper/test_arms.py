@@ -55,8 +55,8 @@ def test_the_learned_scale_of_the_average_has_its_own_rate():
 
 def test_the_table_of_pools_draws_what_its_plan_trains():
     runs = planned("pools")
-    drawn = {table_arm("E3", c.pool, c.data, recipe="ten", seed=c.seed, lr=c.lr).key() for c in runs}
-    assert drawn == {config.key() for config in runs} and len(drawn) == 130
+    drawn = {table_arm("E3", c.pool, c.data, recipe="ten", seed=c.seed, lr=c.lr, head_lr=c.head_lr).key() for c in runs}
+    assert drawn == {config.key() for config in runs} and len(drawn) == 140
 
 
 def test_the_chapter_on_swaps_draws_what_its_plan_trains():
