@@ -55,7 +55,7 @@ def test_putting_again_replaces_and_clears_the_failure_and_the_checkpoint(store)
         (lambda text: text[: len(text) // 2], "passed over"),
         (lambda text: "", "passed over"),
         (lambda text: text.replace("0.25", "0.15"), "checksum"),
-        (lambda text: json.dumps({"format": 99}), "format 99"),
+        (lambda text: json.dumps({"format": 99}), "format = 99 is invalid"),
         (lambda text: "[1, 2]", "not a record"),
         (lambda text: "\udcff", "passed over"),
     ],
